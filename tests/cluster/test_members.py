@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from hopscope.cluster.counters import CLUSTER_COUNTERS
 from hopscope.cluster.membership.drain import Drains
 from hopscope.cluster.membership.members import Directory, MemberRecord, Seat, decode
 from hopscope.cluster.membership.overview import look
-from hopscope.cluster.membership.part import place_of
+from hopscope.cluster.membership.part import Membership, place_of
 from hopscope.cluster.membership.wish import Wish
 from hopscope.cluster.process import Condition
+from hopscope.serve import readiness
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer
 from support.waiting import eventually
@@ -57,6 +59,30 @@ def test_members_see_each_other_and_who_has_gone(nats: NatsServer, cluster: str,
         assert two.status()["missing"][0]["state"] == "stopped"
         assert keys(nats.url, f"hopscope-{cluster}-members").keys() == {"c2.rack"}
         assert CLUSTER_COUNTERS.read(two.regions)["cluster_members_missing"] == 1
+
+
+def test_a_wrong_clock_is_named_by_all(
+    nats: NatsServer, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every member says in `/readyz` whose clock is not that of NATS, its own included: who asks it for the
+    last minutes gets those of its clock.
+    """
+    make(settings_of(nats.url, cluster, "c1"))
+    right = Member(settings_of(nats.url, cluster, "c1"), tmp_path / "1")
+    wrong = Member(settings_of(nats.url, cluster, "c2"), tmp_path / "2")
+    made = Membership._record
+
+    def record(part: Membership, **more: object) -> MemberRecord:
+        found = made(part, **more)
+        ahead_ns = 3600 * 10**9 if part.context.name == "c2" else 0
+        return replace(found, time_ns=found.time_ns + ahead_ns)
+
+    monkeypatch.setattr(Membership, "_record", record)
+    with running(right, wrong):
+        clock = "c2: its clock is 60 min ahead of that of NATS: times of its events are wrong"
+        for member in (right, wrong):
+            eventually(lambda member=member: readiness.cluster(member.regions)[0].detail.endswith(clock))
+            assert not readiness.cluster(member.regions)[0].ready
 
 
 def test_a_name_belongs_to_one_data_folder(nats: NatsServer, cluster: str, tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ class Context:
     """Members that are there, this one included, at the last heartbeat (`members` writes)."""
     known: dict[str, MemberRecord] = field(default_factory=dict)
     """All that ever were, but for forgotten ones (`members` writes)."""
+    clocks: dict[str, str] = field(default_factory=dict)
+    """Known members whose clock is wrong, and how it is (`members` writes)."""
     bad: dict[str, str] = field(default_factory=dict)
     """Records that are no good, and why (`members` writes)."""
     joined: bool = False
@@ -279,6 +281,7 @@ class ClusterProcess:
             "problems": problems,
             "members": [asdict(record) for _, record in sorted(context.living.items())],
             "missing": [asdict(context.known[name]) for name in missing(context)],
+            "clocks": context.clocks,
             "bad": context.bad,
             "configuration": {"newest": 0, "revision": 0, "revision_problem": ""},
             **{key: value for shown in list(context.shown.values()) for key, value in shown.items()},

@@ -219,8 +219,8 @@ def drained(folder: Path) -> list[Component]:
 
 
 def cluster(regions: Path) -> list[Component]:
-    """The cluster as this member sees it: ready while NATS answers, all members are there and ready, and have
-    the newest configuration. Nothing waits for it: this collector goes on alone.
+    """The cluster as this member sees it: ready while NATS answers, all members are there and ready, have the
+    newest configuration, and a clock that is right. Nothing waits for it: this collector goes on alone.
     """
     status = read_status(regions)
     if not status:
@@ -235,6 +235,8 @@ def cluster(regions: Path) -> list[Component]:
             problems.append(f"{each['name']} has revision {each['revision']}, not {newest}")
         if not each["ready"] and each["state"] == "live":
             problems.append(f"{each['name']} is not ready")
+        if clock := status.get("clocks", {}).get(each["name"]):
+            problems.append(f"{each['name']}: {clock}")
     since = f" since {when_seconds(status['since_ns'])}"
     state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)
     detail = f"{state}, {len(status['members'])} there, revision {newest} of the configuration"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from ...present.units import ago
 from ...settings.cluster import MEMBER
 from ..buckets import RUN_SECONDS, Bucket
 from ..connection import ClusterError, Connection
@@ -21,6 +23,8 @@ from ..connection import ClusterError, Connection
 MAX_BYTES = 65_536
 """Longest record."""
 MOST_SHARDS = 1024
+CLOCK_SECONDS = 10.0
+"""Difference of clocks above which one is wrong: a record may be on its way for a while."""
 State = Literal["live", "draining", "drained", "stopped"]
 """`live`: it takes part; `draining`: it withdraws, `drained`: it has; `stopped`: it was ended orderly."""
 
@@ -123,6 +127,17 @@ def first_problem(error: ValidationError) -> str:
 @cache
 def _form() -> TypeAdapter[Any]:
     return TypeAdapter(MemberRecord)
+
+
+def wrong_clocks(known: Mapping[str, MemberRecord], seen_ns: Mapping[str, int]) -> dict[str, str]:
+    """Members whose clock was not that of NATS when it stored the last record, by name: how it was."""
+    found = {}
+    for name, record in known.items():
+        ahead_ns = record.time_ns - seen_ns[name] if record.time_ns else 0
+        if abs(ahead_ns) > CLOCK_SECONDS * 1e9:
+            how = f"{ago(abs(ahead_ns))} {'ahead of' if ahead_ns > 0 else 'behind'}"
+            found[name] = f"its clock is {how} that of NATS: times of its events are wrong"
+    return found
 
 
 class Directory:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...present.units import ago
 from ..configuration import Configurations, Revision
 from ..connection import Connection
 from ..owners.table import read_owners
 from ..setup import lacking
-from .members import Directory, MemberRecord
-
-CLOCK_SECONDS = 10.0
-"""Difference of clocks above which one is wrong: a record may be on its way for a while."""
+from .members import Directory, MemberRecord, wrong_clocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +31,8 @@ class Overview:
     """Of the keys, by owner."""
     lacking: list[str]
     """Buckets that are missing or full."""
-    ahead_seconds: dict[str, float]
-    """By how much the clock of a known member was ahead of NATS' when it stored the last record."""
+    clocks: dict[str, str]
+    """Known members whose clock is wrong: how it is."""
 
     def problem(self, record: MemberRecord) -> str:
         """What is wrong with a member; empty: nothing."""
@@ -70,9 +66,8 @@ class Overview:
         if record.revision != self.newest.number:
             why = f": {record.revision_problem}" if record.revision_problem else ""
             yield f"it has revision {record.revision} of the configuration, not {self.newest.number}{why}"
-        if abs(ahead := self.ahead_seconds.get(record.name, 0.0)) > CLOCK_SECONDS:
-            how = f"{ago(abs(ahead) * 1e9)} {'ahead of' if ahead > 0 else 'behind'}"
-            yield f"its clock is {how} that of NATS: times of its events are wrong"
+        if record.name in self.clocks:
+            yield self.clocks[record.name]
         if record.route_problem:
             yield f"route: {record.route_problem}"
         if record.lag_problem:
@@ -94,6 +89,6 @@ def look(connection: Connection) -> Overview:
     newest = Configurations(connection).newest()
     owners, _ = read_owners(connection)
     shares = {} if owners is None else owners.current.counts()
-    seen_ns = directory.seen_ns
-    ahead = {name: (record.time_ns - seen_ns[name]) / 1e9 for name, record in known.items() if record.time_ns}
-    return Overview(living, missing, left, seen_ns, directory.bad, newest, shares, lacking(connection), ahead)
+    seen_ns, bad = directory.seen_ns, directory.bad
+    clocks = wrong_clocks(known, seen_ns)
+    return Overview(living, missing, left, seen_ns, bad, newest, shares, lacking(connection), clocks)

@@ -14,7 +14,7 @@ from ...history.follow import ends_of
 from ..buckets import Bucket
 from ..connection import ClusterError
 from ..process import Context, Part
-from .members import Directory, MemberRecord, NameTakenError, Seat
+from .members import Directory, MemberRecord, NameTakenError, Seat, wrong_clocks
 
 REMEMBER_SECONDS = 30.0
 """How often the record that stays when this member is gone is renewed, and whenever its state changes."""
@@ -87,6 +87,7 @@ class Membership(Part):
         living = self._directory.living()
         if now >= self._known_at or living.keys() != context.living.keys():
             context.known = self._directory.known()
+            context.clocks = wrong_clocks(context.known, self._directory.seen_ns)
             self._known_at = now + KNOWN_SECONDS
         if {name: _mark(record) for name, record in living.items()} != {
             name: _mark(record) for name, record in context.living.items()
