@@ -188,6 +188,24 @@ def test_an_alarm_raised_during_the_silence_of_its_switch_is_not_ended_by_it() -
     assert ends["lasted_ns"] == 1020 * SECOND
 
 
+@pytest.mark.parametrize("hours", [1, 24])
+def test_a_clock_that_is_set_back(hours: int) -> None:
+    """An alarm that began before is sent after `for_seconds`, and expires, as if the clock had not been set;
+    one that began earlier than the clock is now keeps its times.
+    """
+    found = alarms(for_seconds=10, expire_seconds=100)
+    sent(found, joined(event(RAISED, 0), event(RAISED, 3600 * hours, node_id=8)))
+    began = {alarm.alert["node"]["id"]: alarm.since_ns for alarm in found}
+    found.set_back(at(5))
+    assert {alarm.alert["node"]["id"]: alarm.since_ns for alarm in found} == {8: at(5)} | {
+        node: since for node, since in began.items() if node != 8
+    }
+    assert [alert["node"]["id"] for alert in found.advance(0, at(14))] == []
+    assert [alert["node"]["id"] for alert in found.advance(0, at(15))] == [8]
+    (ends,) = found.advance(0, at(105))
+    assert (ends["kind"], ends["lasted_ns"]) == ("cleared", 100 * SECOND)
+
+
 def test_kinds_that_are_not_sent_are_followed() -> None:
     """`kinds` says what is sent; the end of an alarm is read all the same, and vice versa."""
     found = alarms(kinds=["cleared"], for_seconds=10)

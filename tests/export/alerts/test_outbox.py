@@ -57,6 +57,14 @@ def test_alerts_of_one_kind_are_one_message() -> None:
     assert outbox.unlisted == 3
 
 
+def test_a_clock_that_is_set_back_delays_no_message() -> None:
+    """One that waits longer than any is sent at once."""
+    outbox = Outbox(Grouping((), 5.0, 3, 30))
+    put(outbox, *raised(1), now_ns=START_NS)
+    assert all_of(outbox, START_NS + 5 * SECOND - 1) == []
+    assert len(all_of(outbox, START_NS - 3600 * SECOND)) == 1
+
+
 @pytest.mark.parametrize(
     ("by", "groups"),
     [

@@ -41,6 +41,24 @@ def listed(receiver: Receiver) -> list[tuple[str, str]]:
     return [(post["kind"], each["id"]) for post in receiver.posts for each in post["events"]]
 
 
+def test_the_clock_is_set_back(receiver: Receiver, rig: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a day, while an alarm and its message wait: both wait as long as without it."""
+    destination = rig("webhook", url=receiver.url, for_seconds=10, group_seconds=5).make()
+    now = [START_NS]
+    monkeypatch.setattr(module.time, "time_ns", lambda: now[0])
+
+    def posted(second: float) -> int:
+        now[0] = START_NS + round(second * SECOND)
+        destination.tick([0], ending=False)
+        return len(receiver.posts)
+
+    destination.connect()
+    destination.send(EventBlock("m1", 0, 0, 0, numbered(event(RAISED, 0))))
+    day = -86_400
+    assert [posted(second) for second in (5, day, day + 9, day + 12, day + 15, day + 17)] == [0] * 5 + [1]
+    destination.close()
+
+
 def test_a_post(receiver: Receiver, rig: Make) -> None:
     """The events are objects of the API, with what makes them alerts; kinds are posts of their own."""
     names = Names(nodes={7: "leaf-7"}, ports={(7, 2): "to host"})

@@ -120,6 +120,17 @@ class Alarms:
                 soonest = min(soonest, alarm.due_ns, alarm.ends_ns)
         self._next[shard] = soonest
 
+    def set_back(self, now_ns: int) -> None:
+        """The clock was set back: what began later than `now_ns` has begun now, and lasts as long."""
+        for alarm in self._open.values():
+            ahead_ns = alarm.since_ns - now_ns
+            if ahead_ns > 0:
+                for name in ("since_ns", "due_ns", "expires_ns", "silent_ns"):
+                    if (at_ns := getattr(alarm, name)) != NEVER:
+                        setattr(alarm, name, at_ns - ahead_ns)
+                self._wait(alarm)
+                self.changed = True
+
     def dump(self) -> dict[str, Any]:
         """The open alarms, for JSON."""
         self.changed = False

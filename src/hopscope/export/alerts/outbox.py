@@ -111,10 +111,11 @@ class Outbox:
         if self._full:
             self.under_way = self._full.popleft()
             return self.under_way
-        now = time.monotonic()
+        now, most_ns = time.monotonic(), round(self._grouping.seconds * 1e9)
         refused: set[str] = set()
         for key, message in sorted(self._waiting.items(), key=lambda item: item[1].due_ns):
-            if message.kind in refused or (message.due_ns > now_ns and not ending):
+            waits = 0 < message.due_ns - now_ns <= most_ns  # longer: the clock was set back
+            if message.kind in refused or (waits and not ending):
                 continue
             if self._grouping.per_minute is not None:
                 limit = self._limits.setdefault(message.kind, RateLimit(self._grouping.per_minute))
