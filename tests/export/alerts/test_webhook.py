@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_the_clock_is_set_back(receiver: Receiver, rig: Make, monkeypatch: pytes
     """By a day, while an alarm and its message wait: both wait as long as without it."""
     destination = rig("webhook", url=receiver.url, for_seconds=10, group_seconds=5).make()
     now = [START_NS]
-    monkeypatch.setattr(module.time, "time_ns", lambda: now[0])
+    monkeypatch.setattr(time, "time_ns", lambda: now[0])
 
     def posted(second: float) -> int:
         now[0] = START_NS + round(second * SECOND)
