@@ -22,7 +22,7 @@ from .samples import Sample, Samples, key_of
 if TYPE_CHECKING:
     from ...history.reading.table import Table
 
-MOST_CELLS = 200_000
+MOST_CELLS = 1_500_000
 """Values by place and bucket that are read of all places; of more, those of the chosen places alone."""
 Sort = Literal["peak", "events", "place"]
 _NONE = 0xFFFF
