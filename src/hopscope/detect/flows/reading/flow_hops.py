@@ -1,22 +1,20 @@
-"""Paths of live flows, read from a flow table in blocks of consistent rows."""
+"""Paths of live flows, read from a flow table in blocks of slots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ....memory.region import Region
-from ....memory.snapshot import consistent
+from ....memory.snapshot import rows_where
 from ....wire.records import Records
-from ...records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS, PortKind
+from ...records import HOP_STATE, WAYS, PortKind
+from .slots import states_at, used_slots
 
 NO_QUEUE = -1
-_ROWS, _LONG_ROWS = 1024, 128
-"""Rows read at a time, without and with hops in the pool: 6 and 6 MiB of hops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,60 +57,31 @@ def joined(blocks: Sequence[FlowHops]) -> FlowHops:
 
 def flow_hops(table: Region, ports: Region) -> Iterator[FlowHops]:
     """All live flows of one shard, from its regions `flows` and `ports`."""
-    used = np.flatnonzero(table["rows"]["tag"].any(axis=1))
-    max_rows = _LONG_ROWS if _pooled(table) else _ROWS
-    for at in range(0, len(used), max_rows):
-        yield _block(table, ports, used[at : at + max_rows])
+    for slots in used_slots(table["rows"]["tag"]):
+        yield _block(table, ports, slots)
 
 
 def hops_of_flows(table: Region, ports: Region, flow_ids: npt.NDArray[np.uint64]) -> FlowHops:
     """Those of some flows that are in the table of one shard."""
     rows = np.unique(flow_ids & np.uint64(len(table["rows"]) - 1)).astype(np.int64)
-    block = _block(table, ports, rows)
+    slots = (rows[:, None] * WAYS + np.arange(WAYS))[table["rows"]["tag"][rows] != 0]
+    block = _block(table, ports, slots)
     return block.only(np.isin(block.flows["flow_id"], flow_ids))
 
 
-def _pooled(table: Region) -> bool:
-    """Whether any path is longer than the inline hops of a flow."""
-    return int(table["pool"][0]) < len(table["pool"]) - 1
-
-
-def _block(table: Region, ports: Region, used: npt.NDArray[np.int64]) -> FlowHops:
-    rows, flows, hops = table["rows"], table["flows"].reshape(-1, WAYS), table["hops"]
-    inline = hops[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS)
-    pool = hops[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS)
-
-    more = POOL_HOPS if _pooled(table) else 0
-
-    def read(at: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
-        copy = flows[at]
-        states = np.zeros((len(at), WAYS, INLINE_HOPS + more), HOP_STATE)
-        states[:, :, :INLINE_HOPS] = inline[at]
-        for i, way in zip(*np.nonzero(copy["pool_block"]), strict=True):
-            block = int(copy["pool_block"][i, way]) - 1
-            if more and block < len(pool):
-                states[i, way, INLINE_HOPS:] = pool[block]
-        return rows["tag"][at], copy, states
-
-    _, (tags, copies, states) = consistent(rows["version"], read, used)
-    live = tags != 0
-    found: Records = copies[live]
-    paths = states[live]
-    room = np.where(found["pool_block"] > 0, INLINE_HOPS + more, INLINE_HOPS)
-    count = np.minimum(found["hop_count"], room)
-    owner, number = np.nonzero(np.arange(INLINE_HOPS + more) < count[:, None])
-    mine = paths[owner, number]
-    named = mine["node_id"] != NO_NODE
-    mine, owner, number = mine[named], owner[named], number[named]
-    return FlowHops(found, mine, owner, number, _queues(mine, ports["ports"]))
+def _block(table: Region, ports: Region, slots: npt.NDArray[np.int64]) -> FlowHops:
+    found = states_at(table, slots)
+    there = found.there[found.live]
+    hops: Records = found.hops[found.live][there].view(HOP_STATE).reshape(-1)
+    owner, number = np.nonzero(there)
+    return FlowHops(rows_where(found.flows, found.live), hops, owner, number, _queues(hops, ports["ports"]))
 
 
 def _queues(hops: Records, ports: Records) -> npt.NDArray[np.int64]:
     """Queue id of each hop: a sink stores it in the hop, a collector has the row of its queue."""
     slot = np.minimum(hops["queue_slot"], len(ports) - 1)
-    row = ports[slot]
-    known = (hops["queue_slot"] < len(ports)) & (row["kind"] == PortKind.QUEUE)
-    known &= row["node_id"] == hops["node_id"]
-    collector_queue = np.where(known, row["ident"].astype(np.int64), NO_QUEUE)
+    known = (hops["queue_slot"] < len(ports)) & (ports["kind"][slot] == PortKind.QUEUE)
+    known &= ports["node_id"][slot] == hops["node_id"]
+    collector_queue = np.where(known, ports["ident"][slot].astype(np.int64), NO_QUEUE)
     in_sink = hops["state"] & 2 > 0
     return np.asarray(np.where(in_sink, hops["buffer_slot"].astype(np.int64) & 0xFF, collector_queue))

@@ -73,18 +73,18 @@ def live_flows(table: Region) -> Records:
     def read(slots: Slots) -> tuple[npt.NDArray[Any], ...]:
         return tags[slots // WAYS, slots % WAYS], rows_at(flows, slots)
 
-    parts = [consistent(versions, read, slots)[1] for slots in _blocks(tags)]
+    parts = [consistent(versions, read, slots)[1] for slots in used_slots(tags)]
     live, copy = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return copy if live.all() else rows_at(copy, np.flatnonzero(live))
 
 
 def hop_blocks(table: Region) -> Iterator[HopBlock]:
     """The hops of all live flows of one table; without any, one empty block."""
-    for slots in _blocks(table["rows"]["tag"]):
+    for slots in used_slots(table["rows"]["tag"]):
         yield _block(table, slots)
 
 
-def _blocks(tags: npt.NDArray[Any]) -> Iterator[Slots]:
+def used_slots(tags: npt.NDArray[Any]) -> Iterator[Slots]:
     """Used slots, some at a time, the ways of a row together: a flow may move from one to another."""
     used, at = np.flatnonzero(tags.ravel()), 0
     while at < max(1, len(used)):
@@ -107,7 +107,24 @@ class _Versions:
         return np.repeat(self._versions[rows[first]], np.diff(first, append=len(rows)))
 
 
-def _block(table: Region, used: Slots) -> HopBlock:
+@dataclass(frozen=True, slots=True)
+class States:
+    """Some slots, read at one moment."""
+
+    flows: Records
+    """FLOW [slots]."""
+    live: npt.NDArray[np.bool_]
+    """Whether there is a flow, bool [slots]."""
+    room: Slots
+    """How many hops of each could be read, int64 [slots]."""
+    hops: Words
+    """HOP_STATE as words, uint64 [slots, hops, words]."""
+    there: npt.NDArray[np.bool_]
+    """Hops of live flows that have a node, bool [slots, hops]."""
+
+
+def states_at(table: Region, used: Slots) -> States:
+    """Flows and hops of these slots; the ways of a row follow each other."""
     rows, flows = table["rows"], table["flows"]
     tags, hops = rows["tag"], table["hops"].view(np.uint64)
     inline = hops[: flows.size * INLINE_HOPS * _WORDS].reshape(-1, INLINE_HOPS * _WORDS)
@@ -121,12 +138,17 @@ def _block(table: Region, used: Slots) -> HopBlock:
             found = np.concatenate([found, pool.take(blocks, axis=0, mode="clip")], axis=1)
         return tags[slots // WAYS, slots % WAYS], copy, found
 
-    _, (live, copy, found) = consistent(_Versions(rows), read, used)
+    _, (tag, copy, found) = consistent(_Versions(rows), read, used)
     states = found.reshape(len(copy), INLINE_HOPS + more, _WORDS)
     room = np.where(copy["pool_block"] > 0, INLINE_HOPS + more, INLINE_HOPS)
     there = np.arange(INLINE_HOPS + more) < np.minimum(copy["hop_count"], room)[:, None]
-    there &= (live != 0)[:, None]
+    there &= (tag != 0)[:, None]
     there &= states[..., 0] & LOW != NO_NODE
-    first, second, third, fourth = (states[..., word][there] for word in range(4))
-    owner, number = np.nonzero(there)
-    return HopBlock(copy, room, owner, number, (first, second, third, fourth))
+    return States(copy, tag != 0, room, states, there)
+
+
+def _block(table: Region, used: Slots) -> HopBlock:
+    found = states_at(table, used)
+    first, second, third, fourth = (found.hops[..., word][found.there] for word in range(4))
+    owner, number = np.nonzero(found.there)
+    return HopBlock(found.flows, found.room, owner, number, (first, second, third, fourth))
