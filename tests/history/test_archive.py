@@ -244,6 +244,27 @@ def test_a_clock_that_jumps_deletes_nothing() -> None:
     assert clock.now_ns() == 10**18 - 10**15
 
 
+@pytest.mark.parametrize("hours", [1, 24])
+def test_a_clock_that_was_set_back_does_not_delete_the_newest(tmp_path: Path, hours: int) -> None:
+    """Above the size the segments go by their numbers, though the newest has the earliest time."""
+    for _ in range(3):
+        journals(tmp_path, [4])
+        archive_once(tmp_path, SETTINGS)
+    journals(tmp_path, [4], shard=1)
+    archive_once(tmp_path, SETTINGS)
+    now = time.time_ns()
+    for minute, segment in enumerate(list_segments(tmp_path)):
+        ahead = 60 * hours if minute < 2 else 0
+        os.utime(segment.path, ns=(now, now + (minute + ahead) * 60 * 10**9))
+    for path in (tmp_path / "segments").glob("*.index"):
+        path.write_bytes(bytes(1024**2))
+    kept = []
+    for count in (4, 3, 2):
+        archive_once(tmp_path, HistorySettings(keep_bytes=count * (1024**2 + 65_536)))
+        kept.append([(segment.shard, segment.first) for segment in list_segments(tmp_path)])
+    assert kept == [[(0, 0), (0, 4), (0, 8), (1, 0)], [(0, 4), (0, 8), (1, 0)], [(0, 8), (1, 0)]]
+
+
 def test_retention_by_size(tmp_path: Path) -> None:
     """Above the size the oldest segments go, the newer ones stay."""
     for _ in range(3):

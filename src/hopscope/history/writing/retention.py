@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from ...memory.data_folder import read_owner
 from ...settings.history import HistorySettings
 from ..files.names import BESIDE, SegmentFile, damaged_files, list_segments, note_sequence
-from ..files.period_files import list_files
+from ..files.period_files import PeriodFile, list_files
 from .space import free_bytes, kept_bytes
 
 STEP_NS = 3600 * 10**9
@@ -59,8 +60,12 @@ def expire(
     (`start_clock`) makes nothing older.  Yields (path, segment or None, bytes) of each.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}
-    others = (*(file.path for file in list_files(folder)), *damaged_files(folder))
+    periods = list_files(folder)
+    others = (*(file.path for file in periods), *damaged_files(folder))
     stats = {path: path.stat() for path in (*segments, *others)}
+    times = {path: stat.st_mtime_ns for path, stat in stats.items()}
+    _order(times, list(segments.values()))
+    _order(times, periods)
     beside = {path: list(_beside(path)) for path in stats}
     sizes = {path: stat.st_size + sum(size for _, size in beside[path]) for path, stat in stats.items()}
     size = sum(sizes.values())
@@ -74,7 +79,7 @@ def expire(
         if marks is not None and segment.last >= marks.get(segment.shard, 0)
     }
     for path, stat in sorted(
-        stats.items(), key=lambda item: (item[0] in needed, item[1].st_mtime_ns, item[0].name)
+        stats.items(), key=lambda item: (item[0] in needed, times[item[0]], item[0].name)
     ):
         fresh = stat.st_mtime_ns >= limit_ns or path in needed
         if fresh and size <= settings.keep_bytes and free >= keep:
@@ -92,6 +97,13 @@ def expire(
         size -= sizes[path]
         free += stat.st_blocks * 512  # some file systems free it later
         yield path, segment, sizes[path]
+
+
+def _order(times: dict[Path, int], files: Sequence[SegmentFile | PeriodFile]) -> None:
+    """Make no file later than those of its shard that follow it: the clock may have been set back."""
+    for one, following in reversed(list(pairwise(files))):
+        if one.shard == following.shard:
+            times[one.path] = min(times[one.path], times[following.path])
 
 
 def _beside(path: Path) -> Iterator[tuple[Path, int]]:
