@@ -128,18 +128,19 @@ def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:
         case: dict[str, object] = {"load": load}
         for name, times in beside.times.items():
             failed = sorted(beside.statuses[name] - {"200"})
-            p95, longest = 1000 * float(np.quantile(times, 0.95)), 1000 * max(times)
-            note = f"p95 {p95:,.0f}, longest {longest:,.0f} ms of {len(times)} answers"
-            note += f"; also {', '.join(failed)}" if failed else ""
-            bench.row({**case, "what": name}, 1000 * median(times), "ms", note)
-        for what, period in (("without", alone), ("with", beside)):
-            note = f"{period.sent:,} sent, {period.received:,} received, {period.lost:,} counted as lost, "
-            note += f"{period.missing:,} without a reason; {period.sent / period.seconds:,.0f}/s"
-            share = 100 * (1 - period.received / period.sent)
-            bench.row({**case, "what": f"reports lost, {what} questions"}, share, "%", note)
-        bench.row({**case, "what": "serve, with questions"}, cpu / 1e7 / beside.seconds, "% of a processor")
-        note = f"{begin:.0f} MiB before, {beside.most_mib:.0f} at most"
-        bench.row({**case, "what": "memory of serve at the end"}, memory_mib(serve), "MiB", note)
+            note = f"of {len(times)} answers" + (f"; also {', '.join(failed)}" if failed else "")
+            p95 = float(np.quantile(times, 0.95))
+            for value, seconds_taken in (("median", median(times)), ("p95", p95), ("longest", max(times))):
+                bench.row({**case, "what": name, "value": value}, 1000 * seconds_taken, "ms", note)
+        for what, period in (("without questions", alone), ("with questions", beside)):
+            note = f"{period.sent / period.seconds:,.0f} sent per second"
+            for value in ("sent", "received", "lost", "missing"):
+                bench.row({**case, "what": what, "value": value}, getattr(period, value), "reports", note)
+        share = cpu / 1e7 / beside.seconds
+        bench.row({**case, "what": "serve", "value": "with questions"}, share, "% of a processor")
+        memory = {"before": begin, "most": beside.most_mib, "end": memory_mib(serve)}
+        for value, mib in memory.items():
+            bench.row({**case, "what": "serve", "value": value}, mib, "MiB")
 
 
 def main() -> None:
@@ -148,8 +149,9 @@ def main() -> None:
         "api_load",
         "answers of the HTTP API over loopback while a collector with the default tables takes reports; "
         "questions are asked one after the other, all the time. Some answers are kept for a while: the "
-        "longest one is always a new one. Also reports that are lost meanwhile, and without questions, and "
-        "the processor time and memory of the process that answers.",
+        "longest one is always a new one. Also reports that are lost meanwhile, and without questions, as "
+        "the collector counts them, and those that are missing without a reason; processor time and memory "
+        "of the process that answers.",
         "several viewers at once, and remote senders: these share two processors with the collector.",
     )
     seconds = (2.0, 8.0) if bench.quick else (15.0, 30.0)
