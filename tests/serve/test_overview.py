@@ -96,6 +96,19 @@ def test_drops_of_the_last_minute_are_those_whose_reports_came_in_it() -> None:
     assert reader.losses(state()).drops == (PlaceDrops((13, 3, 2), 0, 2),)
 
 
+@pytest.mark.parametrize("hours", [1, 24])
+def test_drops_before_the_clock_was_set_back_do_not_stay(hours: int) -> None:
+    """They are not of the last minute until the clock has caught up, nor are they so again then."""
+    reader = LossReader()
+    now = 10**6 * SECOND
+    reader.add(drops((13, 3, 2), at_ns=now), now)
+    now -= hours * 3600 * SECOND
+    reader.add(drops((13, 3, 2), (13, 3, 2), at_ns=now), now)
+    assert reader.losses(state()).drops == (PlaceDrops((13, 3, 2), 2, 3),)
+    reader.add(np.zeros(0, EVENT), now + WINDOW_SECONDS * SECOND)
+    assert reader.losses(state()).drops == (PlaceDrops((13, 3, 2), 0, 3),)
+
+
 def test_lost_reports_have_a_source_or_a_socket() -> None:
     """Gaps in a source's numbers, with its share; datagrams for which a worker's socket had no room."""
     rows = np.zeros(3, SOURCE)

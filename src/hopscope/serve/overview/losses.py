@@ -62,8 +62,11 @@ class LossReader:
     def add(self, events: Records, now_ns: int) -> None:
         """Count the DROP events among EVENT records."""
         drops = events[events["kind"] == Kind.DROP]
-        oldest = now_ns // 10**9 - WINDOW_SECONDS
-        self._lately = {second: found for second, found in self._lately.items() if second > oldest}
+        now = now_ns // 10**9
+        oldest = now - WINDOW_SECONDS
+        self._lately = {  # later ones are of a clock that was set back
+            second: found for second, found in self._lately.items() if oldest < second <= now
+        }
         if not len(drops):
             return
         seconds = (drops["time_ns"] // 10**9).tolist()
