@@ -472,3 +472,9 @@ def test_no_links(run: Run, tmp_path: Path) -> None:
     """Without a collector's state there are no links, and stderr says so."""
     status, out, err = run("control", "topology", "--format", "json", "--data", tmp_path)
     assert (status, out, err) == (0, "", f"hopscope: no links are known in {tmp_path}\n")
+
+
+def test_a_collector_without_switches_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty table alone would say nothing."""
+    monkeypatch.setattr("hopscope.cli.control._ask", lambda folder, request: {"switches": []})
+    assert run("control", "status") == (0, "", "hopscope: no switches in the settings of this collector\n")

@@ -42,6 +42,8 @@ def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> Non
     collector runs.
     """
     switches = _ask(settings.load().data, {"switches": {}})["switches"]
+    if not switches:
+        print("hopscope: no switches in the settings of this collector", file=sys.stderr)
     if form is Format.TABLE:
         print_rows(form, COLUMNS, _rows(switches))
     else:
