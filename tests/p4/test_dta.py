@@ -276,6 +276,23 @@ def test_another_key_evicts_a_path(translator: Translator) -> None:
     assert translator.makes() == [write(psn, *chunk(one, [5, 4, None, None, None]))]
 
 
+def test_a_path_of_one_hop_that_evicts_another_waits(translator: Translator) -> None:
+    """A report becomes one chunk at most, the evicted path. The path of one hop leaves at its next report."""
+    rows = [zlib.crc32(value.to_bytes(4, "big")) % 1024 for value in range(20_000)]
+    one = 18_000
+    other = rows.index(rows[one])
+    for key, hop, length, data in ((one, 2, 3, b"\0\0\0\x09"), (other, 1, 1, b"\0\0\0\x08")):
+        report = DtaReport(Opcode.POSTCARDING, key.to_bytes(4, "big"), data, hop=hop, path_length=length)
+        translator.sends(report)
+    psn = translator.psn
+    assert translator.makes() == [write(psn, *chunk(one, [MISSING, 9, MISSING, None, None]))]
+    translator.sends(
+        DtaReport(Opcode.POSTCARDING, other.to_bytes(4, "big"), bytes([0, 0, 0, 7]), hop=1, path_length=1)
+    )
+    psn = translator.psn
+    assert translator.makes() == [write(psn, *chunk(other, [7, None, None, None, None]))]
+
+
 def test_what_is_no_report_is_counted(translator: Translator) -> None:
     """Too many copies, a list or hop beyond the store, other sizes: nothing is written, all is counted."""
     control = translator.switch.control
