@@ -15,9 +15,8 @@ def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("hopscope.base.process.loop.time.sleep", slept.append)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
-        doze = Doze(
-            Pause(0.5, below=5), lambda: [ours.fileno()], longest=1e6
-        )  # a wait that is not ended hangs
+        # a wait that is not ended hangs
+        doze = Doze(Pause(0.5, below=5), lambda: [ours.fileno()], longest=1e6)
         doze(1)
         assert slept == [0.5]
         theirs.send(b"1")

@@ -112,7 +112,7 @@ def test_a_full_disk_takes_the_request_later(
     nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The member drains at once, says that a start without NATS will not know of it, and notes it when it
-    can.
+    can; then it no longer says so.
     """
     full = threading.Event()
     full.set()
@@ -130,6 +130,7 @@ def test_a_full_disk_takes_the_request_later(
         assert (end.stage, end.problem, remembered(tmp_path)) == ("drained", problem, Wish())
         full.clear()
         eventually(lambda: remembered(tmp_path) == wish)
+        eventually(lambda: Drains(connection).progress("c1") == Progress("drained", number=1))
 
 
 def test_why_there_is_no_news(

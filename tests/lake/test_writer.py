@@ -237,6 +237,18 @@ def test_a_lake_that_takes_no_events_is_away(
             runs.join()
 
 
+def test_a_lake_that_is_refilled_takes_events(
+    local: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no longer away once a part of what it lacked is there, however many parts follow."""
+    one = LakeProcess(local, tmp_path, "c1", "one")
+    one._failed(LakeError("No space left on device"))
+    monkeypatch.setattr(LakeWriter, "connect", lambda writer: None)
+    monkeypatch.setattr(LakeWriter, "refill", lambda writer: 1)
+    assert one._turn()
+    assert one.status()["problem"] == ""
+
+
 def test_servers_that_hang_are_noticed(
     database: PostgresServer, local: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,6 +203,7 @@ class LakeProcess:
         now = time.monotonic()
         if now >= self._refill_at and not self._ending:
             if self._writer.refill():
+                self._succeeded()
                 return True
             self._refill_at = now + self._settings.maintain_seconds
         if not self._due(now):

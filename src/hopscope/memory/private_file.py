@@ -36,7 +36,7 @@ def private_text(path: Path) -> str | None:
             file.flush()
             os.fsync(descriptor)
     except OSError:
-        path.unlink()
+        path.unlink(missing_ok=True)
         return None
     return text
 

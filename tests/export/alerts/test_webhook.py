@@ -60,6 +60,33 @@ def test_the_clock_is_set_back(receiver: Receiver, rig: Make, monkeypatch: pytes
     destination.close()
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_events_of_before_the_clock_was_set_back_are_read_after_it(
+    restart: bool, receiver: Receiver, rig: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An alarm that began in the last moment before, or while the exports did not run, waits no longer than
+    others, also if the exports are started again.
+    """
+    made = rig("webhook", url=receiver.url, for_seconds=10, group_seconds=0)
+    destination = made.make()
+    now = [START_NS]
+    monkeypatch.setattr(time, "time_ns", lambda: now[0])
+    destination.connect()
+    destination.tick([0], ending=False)
+    now[0] -= 3600 * SECOND
+    destination.tick([0], ending=False)
+    destination.send(EventBlock("m1", 0, 0, 0, numbered(event(RAISED, 0))))
+    if restart:
+        destination.close()
+        destination = made.make()
+        destination.connect()
+    destination.tick([0], ending=False)
+    now[0] += 12 * SECOND
+    destination.tick([0], ending=False)
+    assert len(receiver.posts) == 1
+    destination.close()
+
+
 def test_a_post(receiver: Receiver, rig: Make) -> None:
     """The events are objects of the API, with what makes them alerts; kinds are posts of their own."""
     names = Names(nodes={7: "leaf-7"}, ports={(7, 2): "to host"})

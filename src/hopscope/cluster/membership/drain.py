@@ -108,6 +108,8 @@ class Drain(Part):
         self._drains = Drains(context.connection)
         self._state = CollectorState(context.data)
         self._wish = self._noted = remembered(context.data)
+        self._unnoted = ""
+        """Why the wish could not be kept; empty: it was."""
         self._progress = Progress(number=self._wish.number)
         self._reported: Progress | None = None
         self._report_at = self._since = self._quiet_since = 0.0
@@ -129,11 +131,13 @@ class Drain(Part):
         route = (
             {"route": self._route.state, "route_problem": self._route.problem} if self._has_commands else {}
         )
-        context.shown[self.name] = {"drain": asdict(self._progress) | route}
-        if online and (self._progress != self._reported or time.monotonic() >= self._report_at):
-            self._drains.report(context.name, self._progress)
-            self._reported = self._progress
-            waits = self._progress.stage not in ("live", "drained")
+        problems = filter(None, (self._progress.problem, self._unnoted))
+        progress = replace(self._progress, problem="; ".join(problems)[:500])
+        context.shown[self.name] = {"drain": asdict(progress) | route}
+        if online and (progress != self._reported or time.monotonic() >= self._report_at):
+            self._drains.report(context.name, progress)
+            self._reported = progress
+            waits = progress.stage not in ("live", "drained")
             self._report_at = time.monotonic() + (PROGRESS_SECONDS if waits else 60 * PROGRESS_SECONDS)
 
     def stop(self) -> None:
@@ -240,12 +244,12 @@ class Drain(Part):
             return
         try:
             remember(self.context.data, self._wish)
-            self._noted = self._wish
+            self._noted, self._unnoted = self._wish, ""
         except OSError as error:
             problem = f"{FILE_NAME} cannot be written: {error.strerror}"
-            if problem not in self._progress.problem:
+            if problem != self._unnoted:
                 self._log.warning("drain", problem=problem)
-                self._progress = replace(self._progress, problem=problem)
+            self._unnoted = problem
 
 
 def follow(

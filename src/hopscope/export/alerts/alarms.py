@@ -121,7 +121,12 @@ class Alarms:
         self._next[shard] = soonest
 
     def set_back(self, now_ns: int) -> None:
-        """The clock was set back: what began later than `now_ns` has begun now, and lasts as long."""
+        """If a shard is ahead of the machine's clock, that was set back: what began later has begun now, and
+        lasts as long.
+        """
+        if max(self.clocks.values(), default=0) <= now_ns:
+            return
+        self.clocks = {shard: min(at_ns, now_ns) for shard, at_ns in self.clocks.items()}
         for alarm in self._open.values():
             ahead_ns = alarm.since_ns - now_ns
             if ahead_ns > 0:
@@ -140,6 +145,7 @@ class Alarms:
         """Open the alarms of a dump."""
         self._open = {key: Alarm(**values) for key, values in dumped.items()}
         for alarm in self._open.values():
+            self.clocks[alarm.shard] = max(alarm.since_ns, self.clocks.get(alarm.shard, 0))
             self._wait(alarm)
 
     # ---------------------------------------------------------------------------------------- one alarm

@@ -21,7 +21,7 @@ from ...operators.silences import SilenceReader
 from ...settings.destinations.alerts.common import AlertSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
-from .alarms import NEVER, Alarm, Alarms, Alert
+from .alarms import Alarm, Alarms, Alert
 from .outbox import Message, Outbox
 from .severity import SeverityRules
 from .texts import Texts
@@ -51,8 +51,6 @@ class AlertDestination(Destination):
         """`alarm` of those whose beginning a silence holds back: so is their end, and no other."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
-        self._ticked_ns = NEVER
-        """When `tick` was called last, by the machine's clock."""
         self._unsaved = False
         """Whether the file has not taken the state of the last `_save`."""
         self._load()
@@ -80,9 +78,7 @@ class AlertDestination(Destination):
     def tick(self, idle: Collection[int], ending: bool) -> int:
         """Send alarms that have lasted long enough, end those that expire, deliver messages that are due."""
         now_ns = time.time_ns()
-        if now_ns < self._ticked_ns:
-            self.alarms.set_back(now_ns)
-        self._ticked_ns = now_ns
+        self.alarms.set_back(now_ns)
         added = sum(self._add(self.alarms.advance(shard, now_ns - LAG_NS)) for shard in idle)
         added += self._end_silences(now_ns)
         if added or self.alarms.changed or self._unsaved:

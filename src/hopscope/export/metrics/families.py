@@ -234,8 +234,8 @@ class Families(Collector):
         )
 
     def _bounded(self, rows: Records, count: str) -> Records:
-        """Rows that have series, by the field that counts their samples; of interfaces, which nobody makes
-        up, it is the time of the last one.
+        """Rows that have series, by the field that counts their samples. Interfaces, which no report can make
+        up, have the time of the last answer instead.
         """
         kept = rows
         if np.count_nonzero(rows[count] < STEADY) > FLEETING:

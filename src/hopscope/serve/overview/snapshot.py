@@ -262,9 +262,8 @@ class Poller:
             self._points.append(_point(summary or summarise(self._context)))
         events = self._read_events()
         self._losses.add(events, now_ns)
-        events = rows_where(
-            events, now_ns - events["time_ns"] < _RECENT_NS
-        )  # the first read has all that memory has
+        # the first read has all that memory has
+        events = rows_where(events, now_ns - events["time_ns"] < _RECENT_NS)
         by_port = queues_by_port(ports)
         for name, (kind, metric) in _STRIPS.items():
             rows = rows_where(ports, ports["kind"] == kind)
