@@ -276,13 +276,13 @@ def follow(
             last, why, look_at = progress, "", now + PATIENCE_SECONDS
             if progress.stage == wanted:
                 return progress
-        if now >= until:
-            return replace(last, problem="; ".join(filter(None, (last.problem, why))))
         if now >= look_at:
             before, why = why, _hindrance(connection, member)
             if why and why != before:
                 hindered(why)
             look_at = time.monotonic() + PATIENCE_SECONDS
+        if now >= until:
+            return replace(last, problem="; ".join(filter(None, (last.problem, why))))
         time.sleep(0.1)
 
 

@@ -35,6 +35,7 @@ from ...detect.bottleneck.shares import (
 )
 from ...detect.distributions.quantiles import Distribution
 from ...detect.flows.reading.flow_hops import NO_QUEUE
+from ...detect.records import NO_PORT
 from ..collector_state import CollectorState
 from ..series.places import integers
 
@@ -174,7 +175,10 @@ def _as_hops(shares: Sequence[QueueShare]) -> list[HopShare]:
 
 def _places(hops: np.ndarray[Any, Any], queue: np.ndarray[Any, Any]) -> list[Place]:
     columns = (hops["node_id"].tolist(), hops["egress_port"].tolist(), queue.tolist())
-    return [(node, port, None if each < 0 else each) for node, port, each in zip(*columns, strict=True)]
+    return [
+        (node, None if port == NO_PORT else port, None if each == NO_QUEUE else each)
+        for node, port, each in zip(*columns, strict=True)
+    ]
 
 
 def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
