@@ -11,7 +11,7 @@ import pytest
 from hopscope.base.user_folder import user_folder
 
 
-def nobody(uid: int) -> pwd.struct_passwd:
+def refuse(uid: int) -> pwd.struct_passwd:
     """The list of users, without this one."""
     raise KeyError(uid)
 
@@ -20,7 +20,7 @@ def test_a_user_without_a_home_has_folders(monkeypatch: pytest.MonkeyPatch) -> N
     """Of a container or service whose user id has no name: none is named by ~, below the current folder."""
     for name in [name for name in os.environ if name == "HOME" or name.startswith("XDG_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.setattr(pwd, "getpwuid", refuse)
     assert user_folder("data") == Path("/.data/hopscope")
     assert user_folder("config") == Path("/.config/hopscope")
     monkeypatch.setenv("HOME", "/home/one")

@@ -64,8 +64,8 @@ def test_members_see_each_other_and_who_has_gone(nats: NatsServer, cluster: str,
 def test_a_wrong_clock_is_named_by_all(
     nats: NatsServer, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every member says in `/readyz` whose clock is not that of NATS, its own included: who asks it for the
-    last minutes gets those of its clock.
+    """Every member says in `/readyz` which clocks are not that of NATS, its own included: questions about the
+    last minutes go by the clock of the member that is asked.
     """
     make(settings_of(nats.url, cluster, "c1"))
     right = Member(settings_of(nats.url, cluster, "c1"), tmp_path / "1")

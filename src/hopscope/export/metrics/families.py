@@ -48,7 +48,7 @@ from ..counters import EXPORTS, LOST, names_of, read_counters
 from .exemplars import Exemplars, Shown
 
 SERIES = 5000
-"""Most series of one family about switches or sources; those heard of most are kept."""
+"""Most series of one family about switches or sources; those with the most samples are kept."""
 STEADY, FLEETING = 8, 1000
 """If more rows than FLEETING have fewer samples than STEADY, such rows have no series. In `fair_kernel` they
 are the first to make room.
