@@ -48,7 +48,9 @@ what an XDP program leaves. Against pauses alone, frames in a ring take 0.9 ms i
 without frames a quarter less of a processor.
 """
 SHARED_SECONDS = 0.001
-"""Longest pause of one of several workers: reports that they receive so far apart may change places."""
+"""Longest pause of one of several workers: reports that they receive so far apart may change places, and the
+reports of other workers wait for it.
+"""
 GATHERED, ENOUGH = 2048, 512
 """Frames that a worker with large buffers sleeps for, and that a turn finds at most if they come in single
 datagrams. A sleep leaves the caches cold: a turn with 8 datagrams takes 51 us right after another, 190 us
@@ -127,7 +129,8 @@ def run(child: Child, *, standby: bool = False) -> None:
     pause: Callable[[int], object] = PAUSE
     if forwards:
         soon = FORWARDING_PAUSE if large else PAUSE
-        pause = loop.Hurry(worker.sends, soon, loop.Doze(soon, worker.files, FORWARDING_DOZE_SECONDS))
+        longest = SHARED_SECONDS if shared else FORWARDING_DOZE_SECONDS
+        pause = loop.Hurry(worker.sends, soon, loop.Doze(soon, worker.files, longest))
     elif large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
