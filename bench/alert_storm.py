@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.collector import memory_bytes
 from harness.common import Bench
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -119,13 +120,13 @@ def measure(bench: Bench, case: str, given: argparse.Namespace) -> None:
         written, most = 0, 0
         with JournalWriter(folder, 0) as writer:
             process.start()
+            assert process.pid is not None
             begin = time.monotonic()
             while (passed := time.monotonic() - begin) < given.seconds:
                 if (due := int(passed * given.rate)) > written:
                     writer.append(storm(due - written, written))
                     written = due
-                status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
-                most = max(most, int(status.split("RssAnon:")[1].split()[0]) * 1024)
+                most = max(most, memory_bytes(process.pid))
                 time.sleep(1 / STEPS_PER_SECOND)
             positions = Positions(folder, NAME)
             late = written - positions.next(0)

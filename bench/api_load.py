@@ -6,11 +6,10 @@ import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 
-from harness.collector import cpu_ns, running, settle
+from harness.collector import cpu_ns, memory_bytes, running, settle
 from harness.common import Bench, median
 from harness.storm import FLOWS, Kind, Sending
 from hopscope.detect.counters import INDEX
@@ -63,12 +62,6 @@ def ask(url: str) -> tuple[float, str]:
     return time.perf_counter() - begin, status
 
 
-def memory_mib(pid: int) -> float:
-    """Resident memory of a process, without files and the tables that it shares with the worker."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
-
-
 def all_taken(collector: Supervisor, sent: int, before: dict[str, int]) -> tuple[int, int, int]:
     """Reports received, lost for a reason that is counted, and lost without one, once none waits."""
     until = time.monotonic() + SETTLE_SECONDS
@@ -97,7 +90,7 @@ class Period:
                 taken, status = ask(url + path)
                 self.times[name].append(taken)
                 self.statuses[name].add(status)
-                self.most_mib = max(self.most_mib, memory_mib(pid_of(collector)))
+                self.most_mib = max(self.most_mib, memory_bytes(pid_of(collector)) / 2**20)
                 if time.monotonic() - start > seconds:
                     break
         self.seconds = time.monotonic() - start
@@ -118,7 +111,7 @@ def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:
         url = str(collector.url).rstrip("/")
         for path in QUESTIONS.values():
             ask(url + path)  # what is loaded at the first question
-        begin = memory_mib(serve)
+        begin = memory_bytes(serve) / 2**20
         sending = Sending(port, kind, rate)
         alone = Period(collector, sending, seconds[0])
         cpu = cpu_ns(serve)
@@ -138,7 +131,7 @@ def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:
                 bench.row({**case, "what": what, "value": value}, getattr(period, value), "reports", note)
         share = cpu / 1e7 / beside.seconds
         bench.row({**case, "what": "serve", "value": "with questions"}, share, "% of a processor")
-        memory = {"before": begin, "most": beside.most_mib, "end": memory_mib(serve)}
+        memory = {"before": begin, "most": beside.most_mib, "end": memory_bytes(serve) / 2**20}
         for value, mib in memory.items():
             bench.row({**case, "what": "serve", "value": value}, mib, "MiB")
 

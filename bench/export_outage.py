@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from harness.collector import memory_bytes
 from harness.common import Bench
 from harness.outage_servers import CASES, NAME, Outage, running
 
@@ -64,8 +65,7 @@ class Watched:
             if pid is None:
                 continue
             with suppress(OSError):
-                status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-                self.most_memory = max(self.most_memory, int(status.split("RssAnon:")[1].split()[0]) * 1024)
+                self.most_memory = max(self.most_memory, memory_bytes(pid))
                 if self.kill_at and time.monotonic() >= self.kill_at[0]:
                     self.kill_at.pop(0)
                     os.kill(pid, signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Literal
@@ -14,6 +13,8 @@ from hopscope.fabric.load import LOOPBACK, Load, reports_of
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4
 from hopscope.wire.records import FrameBatch, Link
 
+from .sending import CONTEXT
+
 Kind = Literal["steady", "new flows", "made up"]
 FLOWS = 10_000
 """Of a steady load."""
@@ -24,15 +25,14 @@ _STEP = 1000
 _MADE_UP = 1 << 19
 """Addresses of made-up sources, from 127.16.0.0 on."""
 _NODES = 1 << 20
-_CONTEXT = multiprocessing.get_context("spawn")
 
 
 class Sending:
     """The process: `start`, then `stop` says how many reports it has sent."""
 
     def __init__(self, port: int, kind: Kind, rate: float) -> None:
-        self._channel, other = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_send, args=(other, port, kind, rate), daemon=True)
+        self._channel, other = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=_send, args=(other, port, kind, rate), daemon=True)
         self._process.start()
         self._channel.recv()
 

@@ -16,8 +16,8 @@ with probability ``((V + 1) / 2^b)^B`` at most.
 
 Two values are reserved. The blank, 0xFFFFFFFF, stands for hops after the path. 0xFFFFFFFE stands for hops on
 the path without a value: no postcard of the hop had come when the chunk was written, although one of another
-hop told that the path is longer; or it reports 0xFFFFFFFF, with which INT says that a node lacks the value.
-So the first hops of a longer path never read as a whole path, unless no postcard told its length.
+hop had a path length beyond it; or it reports 0xFFFFFFFF, with which INT says that a node lacks the value.
+So the first hops of a longer path never read as a whole path, unless no postcard had the path length.
 """
 
 from __future__ import annotations

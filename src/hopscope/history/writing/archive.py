@@ -189,7 +189,7 @@ def archive_once(
 
 
 def _remove(path: Path, result: ArchiveResult, notify: Callable[[str], None]) -> bool:
-    """Delete a file, if it is still there; False: it cannot be deleted, which is told and counted."""
+    """Delete a file, if it is still there; False: it cannot be deleted, which is logged and counted."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

@@ -51,8 +51,8 @@ def expire(
     marks: Mapping[int, int] | None = None,
 ) -> Iterator[tuple[Path, SegmentFile | None, int]]:
     """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes` or while less
-    than `keep_free`, or `room` bytes, are free. `remove` deletes a file, or says that it cannot: it
-    stays, and the others go.
+    than `keep_free`, or `room` bytes, are free. `remove` deletes a file; False: it cannot, and the
+    others are deleted without it.
 
     Segments, distributions, and damaged files of both and of journals are treated alike; what is beside a
     file counts with it.  With `marks`, the first sequence of each shard that a lake lacks, segments that it

@@ -17,7 +17,7 @@ from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
 from .over_time import Values
 from .places import DROP, Buckets, Place, integers, times_ns
-from .samples import Sample, Samples, key_of
+from .samples import Sample, Samples, key_of, places_of
 
 if TYPE_CHECKING:
     from ...history.reading.table import Table
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MOST_CELLS = 1_500_000
 """Values by place and bucket that are read of all places; of more, those of the chosen places alone."""
 Sort = Literal["peak", "events", "place"]
-_NONE = 0xFFFF
-"""No port or ident, in the key of a sample."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -95,11 +93,9 @@ def _value_of(metric: str) -> str:
 def _sampled(live: Sequence[tuple[int, Sample]], nodes: Sequence[int]) -> _Cells:
     keys = np.concatenate([np.empty(0, np.uint64), *(sample.keys for _, sample in live)])
     values = np.concatenate([np.empty(0, np.int64), *(sample.values for _, sample in live)])
-    node, port, ident = (keys >> np.uint64(shift) for shift in (32, 16, 0))
-    after = [part.astype(np.int64) + 1 & _NONE for part in (port, ident)]  # 0: none
-    places = [node.astype(np.int64), *(part - 1 for part in after)]
-    asked = np.isin(places[0], nodes) if nodes else np.ones(len(keys), np.bool_)
-    return _Cells(np.stack(places, axis=1)[asked], values[asked], np.zeros(int(asked.sum()), np.int64))
+    places = places_of(keys)
+    asked = np.isin(places[:, 0], nodes) if nodes else np.ones(len(keys), np.bool_)
+    return _Cells(places[asked], values[asked], np.zeros(int(asked.sum()), np.int64))
 
 
 def _highest(

@@ -72,6 +72,16 @@ def place_of(key: int) -> Place:
     return Place(key >> 32, None if port == _NONE else port, None if ident == _NONE else ident)
 
 
+def places_of(keys: Keys) -> npt.NDArray[np.int64]:
+    """The places of many keys, int64 [keys, 3]: node, port, ident; -1: unknown."""
+    places = np.empty((len(keys), 3), np.int64)
+    places[:, 0] = keys >> np.uint64(32)
+    for column, shift in ((1, 16), (2, 0)):
+        part = (keys >> np.uint64(shift)).astype(np.int64) & 0xFFFF
+        places[:, column] = np.where(part == _NONE, -1, part)
+    return places
+
+
 class Samples:
     """Samples of a collector, by metric. Threads may share one."""
 

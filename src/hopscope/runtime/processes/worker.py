@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ...capture.listener import Listener
     from ...capture.udp.counted_drops import SocketDrops
     from ...detect.detector import Detector
+    from ...settings.collector import Settings
     from ...settings.listen import ListenSettings
     from ...wire.decode.evidence import Evidence
     from .child import Child, NewListener
@@ -123,22 +124,24 @@ def run(child: Child, *, standby: bool = False) -> None:
     worker.receivers += wires
     worker.beat()  # a sink that is ready lets no frame bypass it
     child.report(ready=True)
+    loop.run(worker, child.stop, _pause(worker, settings, shared=isinstance(steps, HandOver)))
+
+
+def _pause(worker: Worker, settings: Settings, *, shared: bool) -> Callable[[int], object]:
+    """How a worker pauses between turns; `shared`: it is one of several."""
     buffer = min((receiver.listener.buffer_bytes for receiver in worker.receivers), default=0)
     large = buffer >= LARGE_BUFFER_BYTES
-    forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
-    pause: Callable[[int], object] = PAUSE
-    if forwards:
+    if any(receiver.forward for receiver in worker.receivers):
         soon = FORWARDING_PAUSE if large else PAUSE
         longest = SHARED_SECONDS if shared else FORWARDING_DOZE_SECONDS
-        pause = loop.Hurry(worker.sends, soon, loop.Doze(soon, worker.files, longest))
-    elif large:
+        return loop.Hurry(worker.sends, soon, loop.Doze(soon, worker.files, longest))
+    pause: Callable[[int], object] = PAUSE
+    if large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
         if "xdp" in worker.kinds:  # few come, each would wake it
             pause = loop.Hurry(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
-    if not forwards and not shared:
-        pause = loop.Doze(pause, worker.files)
-    loop.run(worker, child.stop, pause)
+    return pause if shared else loop.Doze(pause, worker.files)
 
 
 def detector_of(steps: Steps, mode: Mode, dialects: tuple[Dialect, ...]) -> Detector | None:
@@ -259,8 +262,9 @@ class Receiver:
     def counts(self) -> Counter[str]:
         """What its listeners and its decoder counted, by the names in `detect.counters`."""
         counts = Counter(self.listener.counts())
-        for more in (self._earlier, {} if self.source is None else self.source.counts()):
-            counts.update(more)
+        counts.update(self._earlier)
+        if self.source is not None:
+            counts.update(self.source.counts())
         return counts
 
     def close(self) -> None:

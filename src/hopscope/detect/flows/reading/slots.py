@@ -124,7 +124,7 @@ class States:
 
 
 def states_at(table: Region, used: Slots) -> States:
-    """Flows and hops of these slots; the ways of a row follow each other."""
+    """Flows and hops of these slots, of which the ways of a row stand together."""
     rows, flows = table["rows"], table["flows"]
     tags, hops = rows["tag"], table["hops"].view(np.uint64)
     inline = hops[: flows.size * INLINE_HOPS * _WORDS].reshape(-1, INLINE_HOPS * _WORDS)
