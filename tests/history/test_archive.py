@@ -331,11 +331,14 @@ def test_retention_counts_what_is_beside_a_file(tmp_path: Path) -> None:
 
 @contextmanager
 def protected(*paths: Path) -> Iterator[None]:
-    """Files that cannot be deleted: something is mounted over them. The test is skipped if nothing can be."""
+    """Files that cannot be deleted, renamed or written: they are mounted over themselves, read-only. The test
+    is skipped if nothing can be mounted.
+    """
     for path in paths:
-        command = ["mount", "--bind", str(path), str(path)]
-        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("only root can mount, where that is allowed")
+        for how in (["--bind", str(path)], ["-o", "remount,bind,ro"]):
+            command = ["mount", *how, str(path)]
+            if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+                pytest.skip("only root can mount, where that is allowed")
     try:
         yield
     finally:
@@ -405,6 +408,69 @@ def test_segments_that_cannot_be_deleted_after_a_merge(
     assert len(all_segments(tmp_path)) == 1
 
 
+def test_a_damaged_segment_that_cannot_be_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other damaged ones are set aside, journals become segments, the others are merged and indexed, and
+    events that it should have are kept; each round says so and counts it, until it can be renamed.
+    """
+    monkeypatch.setattr(archive_module, "MERGE", 2)
+    monkeypatch.setattr(archive_module, "_checked", {})
+    for shard in (1, 0):
+        journals(tmp_path, [4], shard)
+        journal = list_journals(tmp_path)[0].path
+        content = journal.read_bytes()
+        archive_once(tmp_path, SETTINGS)
+    stuck, other = (segment.path for segment in list_segments(tmp_path))
+    for path in (stuck, other):
+        path.write_bytes(path.read_bytes()[:-1])
+        index_path(path).unlink()
+    with protected(stuck):
+        for size in (4, 4):
+            journals(tmp_path, [size])
+            told: list[str] = []
+            result = archive_once(tmp_path, SETTINGS, told.append)
+            assert result.events == 4
+            assert result.failures == 1
+            assert f"{stuck} is damaged" in told[0]
+            assert told[0].endswith("it cannot be set aside: Device or resource busy")
+        assert result.merged == 2
+        assert not other.exists()
+        assert values(tmp_path) == list(range(4, 12))
+        journal.write_bytes(content)  # as if the archive had been killed before it deleted this
+        archive_once(tmp_path, SETTINGS)
+        assert journal.exists()
+    result = archive_once(tmp_path, SETTINGS)
+    assert (result.quarantined, result.failures, result.events) == (1, 0, 4)
+    assert values(tmp_path) == list(range(12))
+
+
+def test_journals_that_cannot_be_mended(tmp_path: Path) -> None:
+    """One with a damaged header, one with a torn record, an empty one: a writer starts after their numbers,
+    each is named, and later journals become segments. What the torn one has can be read.
+    """
+    journals(tmp_path, [4, 4])
+    journals(tmp_path, [4], shard=1)
+    damaged, torn, other = (journal.path for journal in list_journals(tmp_path))
+    empty = tmp_path / "journal" / f"{0:05d}-{8:020d}.journal"
+    empty.touch()
+    damaged.write_bytes(bytes(range(16)) + damaged.read_bytes()[16:])
+    torn.write_bytes(torn.read_bytes() + b"x" * 200)
+    told: list[str] = []
+    with protected(damaged, torn, empty):
+        journals(tmp_path, [4], notify=told.append)
+        assert [sum(str(path) in line for line in told) for path in (damaged, torn, empty)] == [1, 1, 1]
+        told.clear()
+        result = archive_once(tmp_path, SETTINGS, told.append)
+        assert (result.events, result.failures) == (8, 2)
+        assert [sum(str(path) in line for line in told) for path in (damaged, torn, empty)] == [1, 1, 0]
+        assert not other.exists()
+        assert not damaged_files(tmp_path)
+        first = list_segments(tmp_path)[0].first
+        assert first > 8
+        assert sorted(values(tmp_path)) == [0, 1, 2, 3, 4, 5, 6, 7, *range(first, first + 4)]
+    result = archive_once(tmp_path, SETTINGS)
+    assert (result.events, result.quarantined, result.failures) == (4, 1, 0)
+
+
 def test_retention_by_free_space(tmp_path: Path) -> None:
     """While too little of the disk is free the oldest segments go, also from a full one."""
     with small_disk(tmp_path / "small", "2m") as folder:
@@ -436,8 +502,9 @@ def test_a_full_disk_with_a_damaged_segment(tmp_path: Path, monkeypatch: pytest.
         archive_module._checked.clear()
         fill(folder)
         tight = HistorySettings(keep_free="1%")
-        with pytest.raises(OSError, match="No space left"):
-            archive_once(folder, tight)
+        told: list[str] = []
+        assert archive_once(folder, tight, told.append).failures == 1
+        assert told[0].endswith("it cannot be set aside: No space left on device")
         assert archive_once(folder, tight).quarantined == 1
         assert damaged not in [segment.path for segment in list_segments(folder)]
         with JournalWriter(folder, 0) as writer:

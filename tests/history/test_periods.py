@@ -244,6 +244,32 @@ def test_files_are_merged_and_expire(tmp_path: Path, monkeypatch: pytest.MonkeyP
         history.distributions()
 
 
+def test_a_file_that_decays_is_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After it was checked, with its time unchanged: periods go on, the others are merged, and the archive
+    sets it aside.
+    """
+    monkeypatch.setattr(period_files, "MERGE", 4)
+    folder, regions = folders(tmp_path)
+    counts = Distributions(SETTINGS, regions)
+    lines: list[str] = []
+    archive = PeriodArchive(folder, regions, 10, lines.append, HistorySettings())
+    for turn in range(6):
+        count(counts, 1, [turn])
+        archive.take(START + turn * SECOND)
+        if turn == 1:
+            archive_once(folder, HistorySettings())
+            bad = list_files(folder)[1].path
+            stat, flipped = bad.stat(), bytearray(bad.read_bytes())
+            flipped[100] ^= 1
+            bad.write_bytes(flipped)
+            os.utime(bad, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert [(file.first, file.last) for file in list_files(folder)] == [(0, 0), (1, 1), (2, 5)]
+    assert len(lines) == 1
+    assert f"{bad} is damaged" in lines[0]
+    assert archive_once(folder, HistorySettings()).quarantined == 1
+    assert told(folder) == [("hop_latency", 1, None, 5, 14)]
+
+
 def test_merged_files_cover_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files that are merged again and again still go: a merged one covers an eighth of `keep_days` at
     most. One that took up every later period would never be too old.

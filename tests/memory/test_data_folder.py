@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.memory.data_folder import DataFolder, FolderError, owned_stores, read_owner
-from hopscope.memory.private_file import HASH_SECRET, hash_secret
+from hopscope.memory.private_file import HASH_SECRET, hash_secret, make_hash_secret
 from hopscope.memory.region import Region
 from support.small_disk import fill, small_disk
 
@@ -203,11 +203,16 @@ def test_the_secret_of_hashes_is_nobody_elses(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_made_when_the_disk_has_room_again(tmp_path: Path) -> None:
-    """A full disk leaves no empty file, which would be taken for somebody else's from then on."""
+    """A full disk leaves no empty file, which would be taken for somebody else's from then on. Processes of
+    the collector that found none have none, also if they start when there is room: they share tables.
+    """
     with small_disk(tmp_path / "disk", "1m") as disk:
         ballast = fill(disk)
+        make_hash_secret(disk)
         assert hash_secret(disk) == b""
         ballast.unlink()
+        assert hash_secret(disk) == b""
+        make_hash_secret(disk)
         assert len(hash_secret(disk)) == 32
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..base.errors import HopscopeError
 from ..base.version import VERSION
-from .private_file import hash_secret
+from .private_file import make_hash_secret
 from .running import STORES_SOCKET
 
 SCHEMA = 1
@@ -121,7 +121,7 @@ class DataFolder:
             for part in ("journal", "segments"):
                 (self.path / part).mkdir(exist_ok=True)
             self._make_regions()
-            hash_secret(self.path)  # before several workers would make one
+            make_hash_secret(self.path)
         except OSError as error:
             self.close()
             raise _unusable(self.path, error) from error

@@ -41,13 +41,22 @@ def private_text(path: Path) -> str | None:
     return text
 
 
+def make_hash_secret(folder: Path) -> None:
+    """Make what `hash_secret` reads, if there is none: when a collector starts, before its processes read it.
+    If one of them made it later, others would have other hashes.
+    """
+    private_text(folder / HASH_SECRET)
+
+
 def hash_secret(folder: Path | None) -> bytes:
-    """Secret of the hash tables and flow ids of a data folder, made on first use; without a folder, empty.
+    """Secret of the hash tables and flow ids of a data folder; empty without a folder, or if there is none.
 
     It stays with the folder: flow ids in history are those of a collector that runs.
     """
-    text = None if folder is None else private_text(folder / HASH_SECRET)
-    return (text or "").encode()
+    try:
+        return b"" if folder is None else _read(folder / HASH_SECRET).encode()
+    except (OSError, ValueError):
+        return b""
 
 
 def incarnation(folder: Path) -> str:

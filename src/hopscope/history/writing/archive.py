@@ -87,7 +87,9 @@ class ArchiveResult:
     quarantined: int = 0
     """Damaged files renamed to NAME.damaged."""
     failures: int = 0
-    """Segments that could not be written, or rounds that ended early; retried in the next round."""
+    """Segments that could not be written, damaged files that could not be set aside or mended, or rounds that
+    ended early; retried in the next round.
+    """
 
 
 def run(
@@ -166,19 +168,16 @@ def archive_once(
     with _exclusive(folder):
         for part in [*(folder / "segments").glob("*.part"), *(folder / FOLDER).glob("*.part")]:
             _remove(part, result, notify)
-        try:
-            _quarantine(folder, result, notify)
-        except OSError:  # a full disk, which has no room to note a number
-            _expire(folder, settings, result, notify, marks)
-            raise
-        _remove_covered(folder, result, notify)
+        damaged = _quarantine(folder, result, notify)
+        if not damaged:  # else a damaged one may cover what only others have
+            _remove_covered(folder, result, notify)
         for orphan in [*orphans(folder / "segments"), *orphans(folder / FOLDER)]:
             _remove(orphan, result, notify)
         _expire(folder, settings, result, notify, marks)
         try:
             _archive_journals(folder, result, notify)
-            _merge(folder, settings, result)
-            _index(folder, notify)
+            _merge(folder, settings, result, damaged)
+            _index(folder, notify, damaged)
         except HistoryError as error:
             result.failures += 1
             notify(str(error))
@@ -212,21 +211,24 @@ _checked: dict[Path, tuple[int, int]] = {}
 """Segments that this process wrote or checked: path to modification time and size."""
 
 
-def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
-    """Rename damaged segments, so that no query reads them and no journal counts as covered."""
+def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> set[Path]:
+    """Rename damaged files, so that no query reads them and no journal counts as covered. Returns those that
+    cannot be renamed.
+    """
     fresh = [
         segment for segment in all_segments(folder) if _checked.get(segment.path) != _stamp(segment.path)
     ]
     periods = [file.path for file in all_files(folder) if _checked.get(file.path) != _stamp(file.path)]
+    left: set[Path] = set()
     if not fresh and not periods:
-        return
+        return left
     with connect(256 * 1024**2, threads=1) as connection:
         lost = check_periods(connection, periods)
         lost |= wrong_sums(path for path in periods if path not in lost)
         _checked.update({path: _stamp(path) for path in periods if path not in lost})
         for path, damage in lost.items():
-            notify(f"{damage}; set aside as {set_aside(path)}")
-            result.quarantined += 1
+            if not _aside(damage, partial(set_aside, path), result, notify):
+                left.add(path)
         damaged = check_footers(connection, [segment.path for segment in fresh])
         damaged |= wrong_sums(segment.path for segment in fresh if segment.path not in damaged)
         for segment in fresh:
@@ -236,9 +238,28 @@ def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], Non
                 check_range(connection, segment)
                 _checked[segment.path] = _stamp(segment.path)
             except DamagedError as error:
-                note_sequence(folder, segment.shard, segment.last + 1)
-                notify(f"{error}; set aside as {set_aside(segment.path)}")
-                result.quarantined += 1
+                if not _aside(error, partial(_set_segment_aside, folder, segment), result, notify):
+                    left.add(segment.path)
+    return left
+
+
+def _set_segment_aside(folder: Path, segment: SegmentFile) -> str:
+    note_sequence(folder, segment.shard, segment.last + 1)
+    return set_aside(segment.path)
+
+
+def _aside(
+    damage: DamagedError, rename: Callable[[], str], result: ArchiveResult, notify: Callable[[str], None]
+) -> bool:
+    """Set a damaged file aside. False: it cannot be, which is logged and counted."""
+    try:
+        notify(f"{damage}; set aside as {rename()}")
+    except OSError as error:
+        result.failures += 1
+        notify(f"{damage}; it cannot be set aside: {error.strerror}")
+        return False
+    result.quarantined += 1
+    return True
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -271,8 +292,11 @@ def _archive_journals(folder: Path, result: ArchiveResult, notify: Callable[[str
         try:
             events = _closed_events(folder, journal, notify)
         except DamagedError as error:
-            notify(f"{error}; set aside as {set_journal_aside(folder, journal)}")
-            result.quarantined += 1
+            _aside(error, partial(set_journal_aside, folder, journal), result, notify)
+            continue
+        except OSError as error:
+            result.failures += 1
+            notify(f"{journal.path} cannot be archived: {error.strerror}")
             continue
         if events is None:
             continue
@@ -306,7 +330,7 @@ def _archive_run(
 
 def _closed_events(folder: Path, journal: JournalFile, notify: Callable[[str], None]) -> Records | None:
     """Events of a closed journal, without what a damaged one has after them; None if it is being written or
-    has none. DamagedError: its header is damaged.
+    has none. DamagedError: its header is damaged. OSError: it cannot be read, or damage cannot be cut.
 
     A journal without events stays: its writer may be about to replace it.
     """
@@ -326,8 +350,8 @@ def _closed_events(folder: Path, journal: JournalFile, notify: Callable[[str], N
         os.close(fd)
 
 
-def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
-    while run := _mergeable(list_segments(folder), settings):
+def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult, damaged: set[Path]) -> None:
+    while run := _mergeable([s for s in list_segments(folder) if s.path not in damaged], settings):
         needed = sum(segment.path.stat().st_size for segment in run)
         if free_bytes(folder) - needed < kept_bytes(folder, settings.keep_free):
             return  # both are on the disk for a moment
@@ -341,10 +365,10 @@ def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult) -> No
         result.merged += len(run)
 
 
-def _index(folder: Path, notify: Callable[[str], None]) -> None:
+def _index(folder: Path, notify: Callable[[str], None], damaged: set[Path]) -> None:
     """Write the index of the newest segment that has none: it was merged, or is of version 0.1."""
     for segment in reversed(list_segments(folder)):
-        if not index_path(segment.path).exists():
+        if segment.path not in damaged and not index_path(segment.path).exists():
             try:
                 index_segment(segment)
             except HistoryError as error:

@@ -215,23 +215,30 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
     """
     following = [s.last + 1 for s in list_segments(folder) if s.shard == shard]
     for part in (folder / "journal").glob(f"{shard:05d}-*.part"):
-        part.unlink()
+        with suppress(OSError):
+            part.unlink()
     for journal in list_journals(folder):
         if journal.shard != shard:
             continue
         try:
             events, past = cut_damage(folder, journal, notify)
             if not len(events):
-                if not journal.path.read_bytes().strip(b"\0"):
-                    notify(f"{journal.path} is empty, as after a power failure: removed")
+                empty = not journal.path.read_bytes().strip(b"\0")
                 journal.path.unlink()
+                if empty:
+                    notify(f"{journal.path} is empty, as after a power failure: removed")
         except FileNotFoundError:  # a segment by now
             following += [s.last + 1 for s in list_segments(folder) if s.shard == shard]
             continue
         except DamagedError as error:
             past = _past(journal)
-            with suppress(OSError):  # a full disk: the archive does it later
+            try:
                 notify(f"{error}; set aside as {set_journal_aside(folder, journal)}")
+            except OSError as problem:  # as of a full disk: the archive does it later
+                notify(f"{error}; it cannot be set aside: {problem.strerror}")
+        except OSError as error:
+            past = max(_past(journal), journal.first + 1)
+            notify(f"{journal.path} cannot be mended: {error.strerror}")
         following.append(past)
     noted = noted_path(folder, shard)
     try:
@@ -250,7 +257,8 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
     """Cut what is after the last whole event of a closed journal. What may be events after a damaged one is
     kept in a file *.cut; their numbers are noted, and not used again.
 
-    Returns the whole events, and a number after all that it had. FileNotFoundError, DamagedError pass.
+    Returns the whole events, and a number after all that it had. OSError: it cannot be cut, as on a full
+    disk. DamagedError passes.
     """
     reader = JournalReader(journal.path)
     events = reader.read()
@@ -259,18 +267,15 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
     if torn <= 0:
         return events, past
     kept = ""
-    with journal.path.open("rb") as file:
+    with journal.path.open("rb+") as file:
         file.seek(end)
         rest = file.read()
-    if len(rest) >= reader.record_bytes and rest.strip(b"\0"):
-        past += len(rest) // reader.record_bytes
-        try:
+        if len(rest) >= reader.record_bytes and rest.strip(b"\0"):
+            past += len(rest) // reader.record_bytes
             note_sequence(folder, journal.shard, past)
-        except OSError:  # a full disk: the archive cuts it later
-            return events, past
-        kept = _keep(journal.path.with_suffix(CUT), rest)
+            kept = _keep(journal.path.with_suffix(CUT), rest)
+        file.truncate(end)
     notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
-    os.truncate(journal.path, end)
     return events, past
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -24,6 +25,7 @@ from ...memory.region import Region, RegionError
 from ...settings.history import HistorySettings
 from ..columns import connect
 from ..errors import HistoryError
+from ..files.checksums import check_again, wrong_sums
 from ..files.period_files import Period, all_files, list_files, merge_files, mergeable, write_period
 from ..files.period_note import PeriodNote, read_note, write_note
 from ..files.segments import first_line, parquet_sql
@@ -52,6 +54,8 @@ class PeriodArchive:
         self._notify, self._settings = notify, settings
         self._due_ns = 0
         self._shards: dict[int, tuple[Region, PeriodNote]] = {}
+        self._damaged: set[Path] = set()
+        """Files that are not merged."""
 
     def tick(self, now_ns: int) -> None:
         """Archive a period if one has passed; it ends at `now_ns`, ns since the epoch. HistoryError."""
@@ -69,8 +73,19 @@ class PeriodArchive:
                 failed.append(error)
         if failed:
             raise HistoryError(str(failed[0])) from failed[0]
-        while self._settings and (run := mergeable(list_files(self.folder), self._settings)):
-            merge_files(self.folder, run)
+        if self._settings is not None:
+            self._merge(self._settings)
+
+    def _merge(self, settings: HistorySettings) -> None:
+        while run := mergeable([f for f in list_files(self.folder) if f.path not in self._damaged], settings):
+            damaged = wrong_sums(file.path for file in run)
+            self._damaged |= damaged.keys()
+            for path, error in damaged.items():
+                self._notify(f"{error}; it is not merged")
+                with suppress(OSError):
+                    check_again(path)  # the archive sets it aside
+            if not damaged:
+                merge_files(self.folder, run)
 
     def _take(self, path: Path, now_ns: int) -> None:
         shard = shard_of(path)
