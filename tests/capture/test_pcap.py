@@ -99,6 +99,30 @@ def test_pcap_of_either_byte_order_and_resolution(order: str, magic: int, tick: 
 
 @BOTH
 @pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D])
+def test_pcaps_in_a_row(order: str, magic: int, compiled: bool) -> None:
+    """`cat one two`: the header of each file is read as such, not as an empty frame of the year 2055."""
+    raw = pcap(PACKETS[:2]) + pcap(PACKETS[2:4], order, magic, link=101) + pcap([]) + pcap(PACKETS[4:6], ">")
+    found, reader = frames_of(io.BytesIO(raw), compiled=compiled)
+    assert reader.damage is None
+    assert [body for body, *_ in found] == [body for _, _, body in PACKETS[:6]]
+    tick = 1000 if magic == 0xA1B2C3D4 else 1
+    ticks = [1000, 1000, tick, tick, 1000, 1000]
+    assert [time for _, time, *_ in found] == [
+        s * 10**9 + f * t for (s, f, _), t in zip(PACKETS[:6], ticks, strict=True)
+    ]
+    assert [link for *_, link in found] == [Link.ETHERNET] * 2 + [Link.RAW_IP] * 2 + [Link.ETHERNET] * 2
+    assert frames_of(io.BytesIO(raw), compiled=compiled, batch=1)[0] == found
+    first = len(pcap(PACKETS[:2]))
+    for cut in range(first + 1, first + 24):
+        part, reader = frames_of(io.BytesIO(raw[:cut]), compiled=compiled)
+        assert part == found[:2]
+        assert reader.damage is not None
+        assert reader.damage.damage is Damage.TRUNCATED
+
+
+@BOTH
+@pytest.mark.parametrize("order", ["<", ">"])
 def test_pcapng_interfaces_clocks_and_blocks(order: str, compiled: bool) -> None:
     """Each interface keeps its link type and clock; simple, obsolete and unknown blocks are understood."""
     raw = section(order)

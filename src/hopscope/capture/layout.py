@@ -18,7 +18,7 @@ class Walk(IntEnum):
     FULL = 1
     """The frame block is full."""
     SECTION = 2
-    """A block that describes sections or interfaces: read by Python."""
+    """A block that describes sections or interfaces, or the header of an appended pcap: read by Python."""
     BAD_LENGTH = 3
     BAD_INTERFACE = 4
     LONG = 5

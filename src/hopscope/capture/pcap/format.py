@@ -107,7 +107,19 @@ def pcap_shape(header: bytes) -> Shape | None:
 
 
 def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Walk]:
-    """Read the section or interface block at `at`: its length, and MORE, SECTION, LONG or BAD_LENGTH."""
+    """Read the section or interface block at `at`: its length, and MORE, SECTION, LONG or BAD_LENGTH.
+
+    In a pcap, that is the header of a file that was appended to this one.
+    """
+    if not shape.pcapng:
+        if end - at < PCAP_HEADER:
+            return PCAP_HEADER, Walk.MORE
+        appended = pcap_shape(bytes(buf[at : at + PCAP_HEADER]))
+        assert appended is not None
+        shape.order, shape.interfaces = appended.order, appended.interfaces
+        for linktype in appended.unread:
+            shape.note_link(linktype)
+        return PCAP_HEADER, Walk.SECTION
     if bytes(buf[at : at + 4]) == SECTION_MAGIC:
         if end - at < 12:
             return 0, Walk.MORE
@@ -219,6 +231,8 @@ def _walk_pcap(buf: Buffer, at: int, end: int, shape: Shape, rows: Rows, limit: 
         seconds, fraction, length, wire_length = record.unpack_from(buf, at)
         if length > MAX_RECORD:
             return at, Walk.BAD_LENGTH
+        if length == wire_length == 0 and bytes(buf[at : at + 4]) in _PCAP_MAGICS:
+            return at, Walk.SECTION
         if end - at - 16 < length:
             return at, Walk.MORE
         rows.append((at + 16, seconds * 1_000_000_000 + fraction * scale, length, wire_length, link))

@@ -1,4 +1,4 @@
-"""The walk over records of a capture file, compiled: the twin of `pcap_format.walk_plain`."""
+"""The walk over records of a capture file, compiled: the twin of `format.walk_plain`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def word(buf: Any, at: Any, big: Any) -> Any:
 
 @kernel
 def to_ns(ticks: Any, clock: Any, scale: Any, offset_ns: Any) -> Any:
-    """Ticks as ns, uint64; see `pcap_format.to_ns`."""
+    """Ticks as ns, uint64; see `format.to_ns`."""
     if clock == _MULTIPLY:
         return ticks * scale + offset_ns
     if clock == _DIVIDE:
@@ -65,6 +65,17 @@ def put(frame: Any, offset: Any, time_ns: Any, length: Any, wire_length: Any, li
 
 
 @kernel
+def is_magic(first: Any) -> Any:
+    """Whether a pcap file begins with these 32 bits, read as big-endian: see `format`."""
+    return (
+        first == U64(0xA1B2C3D4)
+        or first == U64(0xD4C3B2A1)
+        or first == U64(0xA1B23C4D)
+        or first == U64(0x4D3CB2A1)
+    )
+
+
+@kernel
 def walk_pcap(buf: Any, at: Any, end: Any, big: Any, interfaces: Any, frames: Any) -> Any:
     """Index records of a pcap: number of frames, where it stopped, and why (Walk)."""
     at, end = U64(at), U64(end)
@@ -75,10 +86,13 @@ def walk_pcap(buf: Any, at: Any, end: Any, big: Any, interfaces: Any, frames: An
         length = word(buf, at + U64(8), big)
         if length > U64(MAX_RECORD):
             return count, at, _BAD_LENGTH
+        wire_length = word(buf, at + U64(12), big)
+        if length | wire_length == U64(0) and is_magic(be32(buf, at)):
+            return count, at, _SECTION
         if end - at - U64(16) < length:
             return count, at, _MORE
         time_ns = word(buf, at, big) * U64(_SECOND) + word(buf, at + U64(4), big) * scale
-        put(frames[count], at + U64(16), time_ns, length, word(buf, at + U64(12), big), link)
+        put(frames[count], at + U64(16), time_ns, length, wire_length, link)
         at += U64(16) + length
     return len(frames), at, _FULL
 

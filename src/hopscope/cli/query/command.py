@@ -39,7 +39,7 @@ from .rows import (
     port_texts,
 )
 
-app = Commands(help="Query history: events, flows, paths, hops, latency, SQL.")
+app = Commands(help="Query history: events, flows, paths, hops, queues, SQL.")
 _HOPS, _SQL = Answer(limit=20), Answer(limit=10_000)
 NO_EVENTS = "no events match"
 

@@ -34,7 +34,8 @@ def replay(
 ) -> None:  # fmt: skip
     """Run detection over a capture file and print what was found.
 
-    Time is that of the capture. With --data the events are kept for queries; without, nothing is written.
+    Time is that of the capture. With --data the events are kept for queries, and flows
+    get records when it ends; without, nothing is written.
     Exit status: 0; 1 if the file is damaged or cut and was read up to there; 2 if it cannot be read.
     """
     from ...base.names import Names
