@@ -50,7 +50,7 @@ def dta8(quick: bool) -> Sheet:
     return Sheet(
         "dta8", "DTA Fig. 8: memory operations per report", draw, rows,
         [Stated("Key-Write, N = 2", "0.58 % of MultiLog", f"{key_write:.3g} per report",
-                "MultiLog, which we did not run, so has 345")],
+                "so MultiLog, which we did not run, has 345")],
     )  # fmt: skip
 
 

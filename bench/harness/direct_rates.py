@@ -128,7 +128,7 @@ def dta7(quick: bool) -> Sheet:
 
     return Sheet(
         "dta7", "DTA Fig. 7: reports a second, and switches", draw, rows,
-        [Stated(f"{name} against the processor's", f"{paper} MultiLog",
+        [Stated(f"{name} against collectors that process reports", f"{paper} MultiLog",
                 f"{found[name] / log:.1f}x the indexed log, "
                 f"{found[name] / found['cuckoo table']:.1f}x the cuckoo table",
                 "one core, parsing included; a bare log with one index is faster than MultiLog")
@@ -209,7 +209,7 @@ def dta11(quick: bool) -> Sheet:
         "dta11", "DTA Fig. 11: Key-Write queries", draw, rows,
         [Stated("queries, N = 2, per core", "1.78 M/s (7.1 M/s on 4)",
                 f"{float(str(two['million_queries'])):.1f} M/s with CRCs, "
-                f"{float(str(mixed['million_queries'])):.1f} M/s with the mixer", "keys that are there")],
+                f"{float(str(mixed['million_queries'])):.1f} M/s with the mixer", "keys that were written")],
         width=9.6,
     )  # fmt: skip
 

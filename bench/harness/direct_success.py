@@ -94,7 +94,7 @@ def dta12(quick: bool) -> Sheet:
         Stated(
             f"found at load 0.24, N = {copies}, published hashing", "no number",
             percent(curves[Hashing.PUBLISHED, copies][at]),
-            "as the published code hashes: keys that meet in one copy meet in all",
+            "with the published hashing, keys that collide in one copy collide in all",
         )
         for copies in PUBLISHED
     ]  # fmt: skip
