@@ -100,9 +100,10 @@ def main() -> None:
     """Lengths of frames: one, three and six hops of eight fields."""
     bench, _ = Bench.start(
         "af_xdp",
-        "processor time of a report that is sent at one end of a veth pair and described at the other, by one"
-        " core: sending with all that the kernel does, and taking; medians of alternating rounds.",
-        "zero-copy drivers, of which this machine has none; decoding and detection.",
+        "CPU time per report that is sent at one end of a veth pair and received at the other, "
+        "by one core: sending, with all of the kernel's work, and taking; medians of "
+        "alternating rounds.",
+        "zero-copy drivers, which this machine does not have; decoding and detection.",
     )
     pair("192.0.2.1")
     rounds = 5 if bench.quick else 15

@@ -161,8 +161,8 @@ def main() -> None:
     """Every destination."""
     bench, given = Bench.start(
         "alert_storm",
-        "a storm of alarms and changed paths into destinations of alerts with their defaults: messages, what"
-        " they only count, memory.",
+        "a storm of alarms and changed paths into alert destinations with their defaults: "
+        "messages, alerts that messages only count, memory.",
         "a network, and what people do with the messages.",
         _options,
     )

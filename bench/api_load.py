@@ -130,7 +130,7 @@ def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:
             for value in ("sent", "received", "lost", "missing"):
                 bench.row({**case, "what": what, "value": value}, getattr(period, value), "reports", note)
         share = cpu / 1e7 / beside.seconds
-        bench.row({**case, "what": "serve", "value": "with questions"}, share, "% of a processor")
+        bench.row({**case, "what": "serve", "value": "with questions"}, share, "% of a core")
         memory = {"before": begin, "most": beside.most_mib, "end": memory_bytes(serve) / 2**20}
         for value, mib in memory.items():
             bench.row({**case, "what": "serve", "value": value}, mib, "MiB")
@@ -140,12 +140,12 @@ def main() -> None:
     """All loads, each in a collector of its own."""
     bench, _ = Bench.start(
         "api_load",
-        "answers of the HTTP API over loopback while a collector with the default tables takes reports; "
-        "questions are asked one after the other, all the time. Some answers are kept for a while: the "
-        "longest one is always a new one. Also reports that are lost meanwhile, and without questions, as "
-        "the collector counts them, and those that are missing without a reason; processor time and memory "
-        "of the process that answers.",
-        "several viewers at once, and remote senders: these share two processors with the collector.",
+        "response times of the HTTP API over loopback while a collector with the default "
+        "tables takes reports; requests are sent one after the other, all the time. Some "
+        "answers are cached; the longest time is always that of a new one. Also the reports "
+        "that the collector counts as lost, with and without requests, and those that are "
+        "missing without a reason; CPU time and memory of the process that answers.",
+        "several viewers at once, and remote senders: the senders share two cores with the collector.",
     )
     seconds = (2.0, 8.0) if bench.quick else (15.0, 30.0)
     for load in LOADS:

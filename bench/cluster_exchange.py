@@ -141,8 +141,8 @@ async def through(url: str, stored: bool, seconds: float) -> float:
 def main() -> None:
     bench, _ = Bench.start(
         "cluster_exchange",
-        "what the exchange of postcards between members costs, of one core.",
-        "the network, copies of a stream, and the detector, which costs the same as without it.",
+        "the share of one core that the exchange of postcards between members takes.",
+        "the network, copies of a stream, and the detector, which costs the same without the exchange.",
     )
     rounds = 100 if bench.quick else 1000
     off, on = worker(False, rounds), worker(True, rounds)

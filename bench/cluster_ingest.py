@@ -169,11 +169,12 @@ def main() -> None:
     """Both parts."""
     bench, given = Bench.start(
         "cluster_ingest",
-        "collectors with and without [cluster] and [lake], in turns, fed over loopback UDP by more reports"
-        " than they take: reports per second, and processor time of the worker (receive, decode, detect,"
-        " journal), which has a processor of its own.",
-        "a network card; NATS, PostgreSQL, S3 and helper processes, which share the sender's processor. Two"
-        " cores cannot show what three collectors take at once, only what each costs.",
+        "collectors with and without [cluster] and [lake], in alternating runs, fed over "
+        "loopback UDP with more reports than they can take: reports per second, and CPU time "
+        "of the worker (receive, decode, detect, journal), which has a core of its own.",
+        "a network card; NATS, PostgreSQL, S3 and helper processes, which share the sender's "
+        "core. Two cores cannot show the rate of three collectors at once, only the cost of "
+        "each.",
         _arguments,
     )
     count = 3 if bench.quick else 16

@@ -197,17 +197,18 @@ def main() -> None:
     """Grow the cluster, and measure at each size."""
     bench, _ = Bench.start(
         "cluster_questions",
-        "time of a question to the API of one member, `scope=cluster`: its question by NATS to all, their "
-        "answers, and the merge; beside the same question to that member alone. Three members are "
-        "collectors, further ones stubs that send back the answer of a collector.",
-        "a network, and members with processors of their own: collectors, NATS, stubs and the client share "
-        "two cores.",
+        "time of a question with `scope=cluster` to the API of one member, which asks all "
+        "members over NATS and merges their answers; compared with the same question to that "
+        "member alone. Three members are collectors; the rest are stubs that return the answer "
+        "of a collector.",
+        "a network, and members with cores of their own: collectors, NATS, stubs and the "
+        "client share two cores.",
     )
     rounds = 20 if bench.quick else 100
     with site() as found:
         found.add()
         found.await_members(1)
-        measure(bench, found, "itself alone", rounds, "member")
+        measure(bench, found, "that member alone", rounds, "member")
         measure(bench, found, 1, rounds)
         canned = record(found)
         found.add()

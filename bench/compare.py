@@ -47,8 +47,9 @@ def main() -> None:
     """Every case of every benchmark."""
     bench, options = Bench.start(
         "compare",
-        "this checkout's rate over another's: each benchmark's quick cases, programs in turn on one core.",
-        "what the benchmarks hide.",
+        "the rate of this checkout relative to another one: each benchmark's quick cases, in "
+        "alternating runs on one core.",
+        "everything that the benchmarks themselves hide.",
         arguments,
     )
     for name in options.names:

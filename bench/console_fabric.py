@@ -55,18 +55,10 @@ def measure(bench: Bench, text: str, flows: int, rounds: int) -> None:
             ),
             rounds,
         )
-        bench.row(
-            {**case, "part": "paths"}, read, "ms of a processor", "hops of all flows from shared memory"
-        )
-        bench.row(
-            {**case, "part": "snapshot"}, whole, "ms of a processor", f"{read / whole:.0%} of it: paths"
-        )
-        bench.row(
-            {**case, "part": "layers and pods"}, shape, "ms of a processor", "only if links have changed"
-        )
-        bench.row(
-            {**case, "part": "answer"}, answer, "ms of a processor", f"{answer / whole:.0%} of a snapshot"
-        )
+        bench.row({**case, "part": "paths"}, read, "CPU ms", "hops of all flows from shared memory")
+        bench.row({**case, "part": "snapshot"}, whole, "CPU ms", f"{read / whole:.0%} of it: paths")
+        bench.row({**case, "part": "layers and pods"}, shape, "CPU ms", "only if links have changed")
+        bench.row({**case, "part": "answer"}, answer, "CPU ms", f"{answer / whole:.0%} of a snapshot")
         bench.row(
             {**case, "part": "first answer"},
             len(json.dumps(first, separators=(",", ":"))),
@@ -76,7 +68,7 @@ def measure(bench: Bench, text: str, flows: int, rounds: int) -> None:
         bench.row({**case, "part": "next answers"}, len(json.dumps(again, separators=(",", ":"))), "bytes")
         period = max(400.0, 10 * whole)
         bench.row(
-            {**case, "part": "while somebody watches"}, (whole + answer) / period * 100, "% of a processor",
+            {**case, "part": "while anybody watches"}, (whole + answer) / period * 100, "% of a core",
             f"a snapshot every {period / 1000:.1f} s, for all viewers",
         )  # fmt: skip
         collector.close()
@@ -86,7 +78,7 @@ def main() -> None:
     """All topologies."""
     bench, _ = Bench.start(
         "console_fabric",
-        "the processor time and bytes of the answers of /api/v0/fabric.",
+        "CPU time and bytes of the answers of /api/v0/fabric.",
         "HTTP and validation by the models, and a writer that changes rows while they are read.",
     )
     for text, flows in CASES[:2] if bench.quick else CASES:

@@ -59,7 +59,7 @@ def measure(bench: Bench, collector: Supervisor, rounds: int) -> None:
         before = cpu_ns(pid)
         times = [ask(base + asked)[0] for _ in range(rounds)]
         spent = (cpu_ns(pid) - before) / 1e6 / rounds
-        note = f"first {first * 1000:.0f} ms; {spent:.0f} ms of a processor; {found['total']:,} found"
+        note = f"first {first * 1000:.0f} ms; {spent:.0f} CPU ms; {found['total']:,} found"
         bench.row({"question": question, "live flows": live}, median(times) * 1000, "ms", note)
 
 
@@ -67,9 +67,10 @@ def main() -> None:
     """All cases, each in a collector of its own."""
     bench, _ = Bench.start(
         "console_flows",
-        f"answers of /api/v0/flows over HTTP, with live flows of five hops through {SWITCHES:,} switches in "
-        "the flow table: the median of some, and the first one. History has the flows' first events.",
-        "traffic meanwhile, and what a browser takes to show an answer.",
+        "response times of /api/v0/flows over HTTP, with live flows of five hops through "
+        f"{SWITCHES:,} switches in the flow table: the median of several, and the first one. "
+        "History has the flows' first events.",
+        "traffic during the requests, and the time that a browser takes to show an answer.",
     )
     for flows, rows in CASES[:1] if bench.quick else CASES:
         with running(serve=True, flow_rows=rows, push_seconds=0, ports=262_144) as (collector, port):

@@ -141,7 +141,7 @@ def load(bench: Bench, collector: Supervisor, rounds: int, seconds: float) -> No
         reports, events = median(p.reports for p in some), median(p.events for p in some)
         note = f"{reports:,.0f} reports/s, {events:,.0f} events/s"
         bench.row({**case, "what": "worker"}, median(p.worker_ns for p in some), "ns/report", note)
-        bench.row({**case, "what": "serve"}, 100 * median(p.serve for p in some), "% of a processor")
+        bench.row({**case, "what": "serve"}, 100 * median(p.serve for p in some), "% of a core")
     pairs = list(zip(periods[0], periods[max(COUNTS)], strict=True))
     costs = sorted(100 * (watched.worker_ns / alone.worker_ns - 1) for alone, watched in pairs)
     spread = f"of {len(costs)} pairs from {costs[0]:.1f} to {costs[-1]:.1f}"
@@ -218,11 +218,12 @@ def main() -> None:
     """Load, first paint and memory, in one run of a collector."""
     bench, arguments = Bench.start(
         "console_load",
-        f"the console with {FLOWS:,} live flows through {SWITCHES:,} switches, {RATE:,} reports/s and about "
-        f"{EVENTS:,} events/s: processor time of the worker and of serve, bytes and updates of viewers "
-        "(load generator over WebSockets, without compression), first paint and JS heap in Chromium.",
-        "remote viewers: they (niced) share a processor with the sender and the collector's other processes; "
-        "the worker has one of its own, but shares caches.",
+        f"the console with {FLOWS:,} live flows through {SWITCHES:,} switches, {RATE:,} "
+        f"reports/s and about {EVENTS:,} events/s: CPU time of the worker and of serve, bytes "
+        "and updates of viewers (load generator over WebSockets, without compression), first "
+        "paint and JS heap in Chromium.",
+        "remote viewers: here the viewers (niced) share a core with the sender and the "
+        "collector's other processes; the worker has a core of its own, but shares caches.",
         _arguments,
     )
     rounds, seconds = (1, 4.0) if bench.quick else (6, 6.0)

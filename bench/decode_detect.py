@@ -16,7 +16,7 @@ def main() -> None:
     bench, _ = Bench.start(
         "decode_detect",
         "reports per second through the compiled decoder and the detector, one core, frames in memory.",
-        "sockets, the journal (steady state: no events), and the first meeting of a flow.",
+        "sockets, the journal (steady state: no events), and the first report of each flow.",
     )
     for case in QUICK_CASES if bench.quick else CASES:
         speed = measure(case, 5 if bench.quick else 15)

@@ -68,8 +68,9 @@ def main() -> None:
     """Make the figures and say what the papers have."""
     bench, args = Bench.start(
         "direct_figures",
-        "what queries find in stores of direct telemetry access, and how quickly, as the papers' figures do.",
-        "networks and NICs; figures of 100 million flows that do not fit into memory are made at 1:10.",
+        "the answers that queries find in stores of direct telemetry access, and how quickly, "
+        "as in the papers' figures.",
+        "networks and NICs; figures of 100 million flows, which do not fit into memory, are made at 1:10.",
         arguments,
     )
     names, sheets = chosen(args.only), []

@@ -143,8 +143,9 @@ def main() -> None:
     """Sockets alone, then three primitives."""
     bench, _ = Bench.start(
         "direct_rocev2",
-        "DTA reports per second from UDP payloads in memory through a translator, RoCEv2 packets over "
-        "loopback and a software NIC, two processes, until the last one is acknowledged.",
+        "DTA reports per second from UDP payloads in memory through a translator and RoCEv2 "
+        "packets over loopback to a software NIC, in two processes, until the last packet is "
+        "acknowledged.",
         "the sockets between reporters and translator.",
     )
     sockets_alone(bench)

@@ -260,10 +260,10 @@ def main() -> None:
     """The command; workers and pages by themselves; the steps of a worker."""
     bench, arguments = Bench.start(
         "direct_udp",
-        "DTA reports per second through UDP sockets: `hopscope translate`, stores as it maps them, fed by a "
-        "process on the same machine at a loss below 0.1 %; how fast its workers empty their sockets; and "
-        "the processor time of each step.",
-        "a network card; with two cores, sender, kernel and two workers share them.",
+        "DTA reports per second through UDP sockets into `hopscope translate`, with the stores "
+        "that it maps, from a process on the same machine at a loss below 0.1 %; how fast its "
+        "workers empty their sockets; and the CPU time of each step.",
+        "a network card; sender, kernel and two workers share two cores.",
         _arguments,
     )
     primitives = ["Key-Write"] if bench.quick else list(STORES)

@@ -53,9 +53,10 @@ def main() -> None:
     """All rates."""
     bench, chosen = Bench.start(
         "event_delay",
-        "time from the call that sends a report to the end of the worker's receive call that takes it, the"
-        f" time of its event: {PROBES} such reports a second, at random times, among others at a rate.",
-        "a network card; processors that sleep deeper than those of a virtual machine.",
+        "time from the call that sends a report to the end of the worker's receive call that "
+        f"takes it, which is the time of its event. {PROBES} such reports per second are sent "
+        "at random times, in addition to other reports at a constant rate.",
+        "a network card; processors with deeper sleep states than those of a virtual machine.",
         arguments,
     )
     sending, other = CONTEXT.Pipe()

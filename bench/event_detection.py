@@ -199,8 +199,9 @@ def main() -> None:
     """Both parts."""
     bench, arguments = Bench.start(
         "event_detection",
-        "values stored with event detection against all values (fat tree k = 4, 5,000 flows, every packet"
-        " reported, 1 M reports/s), the error of the stored series, and the cost of storing everything.",
+        "values stored with event detection compared with all values (fat tree k = 4, 5,000 "
+        "flows, every packet reported, 1 M reports/s), the error of the stored series, and the "
+        "cost of storing everything.",
         "real switches: latencies come from simulated 10 Gbit/s queues, whose steps are packets of up to"
         " 1,538 B (1.2 us), not from the paper's report file, which is not published.",
         _arguments,

@@ -106,9 +106,10 @@ def main() -> None:
     """Steady reports, and one report in a hundred that raises or clears an alarm."""
     bench, _ = Bench.start(
         "evidence",
-        "ns of a processor a report: decoder, detector, ring and evidence; frames in memory. One worker; two"
-        " workers (decoder, datagrams and queue), and their detector. Best of all rounds.",
-        "sockets; the journal's thread, workers and detector share processors and caches.",
+        "CPU time per report: decoder, detector, ring and evidence, with frames in memory. One "
+        "worker; two workers (decoder, datagrams and queue), and their detector. Best of all "
+        "rounds.",
+        "sockets; the journal's thread, workers and detector share cores and caches.",
     )
     calm = np.full(REPORTS, 7)
     high = np.where(np.arange(REPORTS) % 100 == 0, 900, 7)

@@ -89,10 +89,10 @@ def main() -> None:
     """Every server that is installed."""
     bench, _ = Bench.start(
         "export_buses",
-        "events from a journal into a server on this machine, by one sender, confirmed: rate, and what the"
-        " sender takes. Kafka's server is Tansu, with messages in memory; Redis appends to a file, synced"
-        " each second; MQTT has no subscriber.",
-        "a network, servers that have cores of their own, and disks slower than this one's.",
+        "confirmed events from a journal into a server on this machine, by one sender: rate, "
+        "and CPU time of the sender. Kafka's server is Tansu, with messages in memory; Redis "
+        "appends to a file, synced each second; MQTT has no subscriber.",
+        "a network, servers with cores of their own, and slower disks than this machine's.",
     )
     events = random_events(FORMS[0][2], seed=9)
     events["time_ns"] = events["time_ns"][0] + range(len(events))
@@ -105,7 +105,7 @@ def main() -> None:
                 own = settings | more | names_of(kind, at)
                 some = events[: count // 10 if bench.quick else count]
                 rate, spent, size = measure(kind, own, some)
-                note = f"sender {spent * 1e6:.2f} us of a processor an event, {size:.0f} bytes"
+                note = f"sender {spent * 1e6:.2f} CPU us per event, {size:.0f} bytes"
                 bench.row({"bus": kind, "messages": form}, rate, "events/s", note)
                 if spent * 50_000 < 1:
                     bench.row({"bus": kind, "messages": form, "at": "50,000/s"}, spent * 50_000, "of a core")

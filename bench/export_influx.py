@@ -60,8 +60,9 @@ def main() -> None:
     """Every server that is installed."""
     bench, _ = Bench.start(
         "export_influx",
-        "events from a journal into a server on this machine, by one sender: rate, and the sender's share.",
-        "a network, a server that has cores of its own, and disks slower than this one's.",
+        "events from a journal into a server on this machine, by one sender: rate, and CPU "
+        "time of the sender.",
+        "a network, a server with cores of its own, and slower disks than this machine's.",
     )
     events = random_events(50_000 if bench.quick else 500_000, seed=9)
     events["time_ns"] = events["time_ns"][0] + np.arange(len(events)) * 20_000
@@ -73,7 +74,7 @@ def main() -> None:
             create = isinstance(server, InfluxServer)
             measure(server.url, events[:5000], create)
             rate, spent, size = measure(server.url, events, create)
-        note = f"sender {spent * 1e6:.1f} us of a processor an event, {size:.0f} bytes (gzip)"
+        note = f"sender {spent * 1e6:.1f} CPU us per event, {size:.0f} bytes (gzip)"
         bench.row({"server": program}, rate, "events/s", note)
         bench.row({"server": program, "at": "50,000/s"}, spent * 50_000, "of a core")
 

@@ -133,7 +133,7 @@ def measure(
     order = {None: "", True: ", in order", False: ", NOT in order"}[found.in_order]
     note = f"{found.copies} copies, {lost['expired']} expired, {lost['failed']} rejected{order}"
     bench.row({**of, "what": "arrived"}, found.events, "events", note)
-    bench.row({**of, "what": "all there after"}, took, "s", f"{given.away:g} s away")
+    bench.row({**of, "what": "all arrived after"}, took, "s", f"{given.away:g} s away")
     bench.row({**of, "what": "export process"}, watched.most_memory / 2**20, "MiB", f"{watched.killed} kills")
     bench.row({**of, "what": "worker"}, spent / alone, "of its time alone", f"{spent:.1f} us a report")
     watched.collector.stop()
@@ -152,8 +152,8 @@ def main() -> None:
     """Once without a destination, then with each."""
     bench, given = Bench.start(
         "export_outage",
-        "events into servers that are away for a while, as the export process is killed again and again:"
-        " what has arrived, and what it took.",
+        "events into servers that are unreachable for a while, as the export process is killed "
+        "again and again: the events that arrived, and the time and memory that this took.",
         "a network, and servers with cores of their own.",
         _options,
     )

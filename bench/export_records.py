@@ -85,7 +85,7 @@ def into_rotel(bench: Bench, events: Events, packed: bool) -> None:
             )
         finally:
             server.kill()
-    note = f"sender {spent * 1e6:.1f} us of a processor an event, {size:.0f} bytes"
+    note = f"sender {spent * 1e6:.1f} CPU us per event, {size:.0f} bytes"
     bench.row({"what": f"OTLP logs into rotel, {'gzip' if packed else 'plain'}"}, rate, "events/s", note)
 
 
@@ -106,7 +106,7 @@ def into_a_socket(bench: Bench, events: Events) -> None:
             lambda folder: bus_sender(folder, "ipfix", url=url, kinds=[], metrics=[]), events
         )
         thread.join()
-    note = f"sender {spent * 1e6:.1f} us of a processor an event, {size:.0f} bytes"
+    note = f"sender {spent * 1e6:.1f} CPU us per event, {size:.0f} bytes"
     bench.row({"what": "IPFIX over TCP"}, rate, "events/s", note)
 
 
@@ -114,9 +114,10 @@ def main() -> None:
     """The encoder of OTLP, then both destinations."""
     bench, _ = Bench.start(
         "export_records",
-        "log records of OTLP, made from columns and by the package opentelemetry-proto; events from a journal"
-        " into rotel and over TCP to a reader on this machine, by one sender.",
-        "a network, a receiver that has cores of its own, and what it does with what it gets.",
+        "the time to make OTLP log records from columns and with the package "
+        "opentelemetry-proto; events per second from a journal into rotel, and over TCP to a "
+        "reader on this machine, by one sender.",
+        "a network, a receiver with cores of its own, and the receiver's work on the records.",
     )
     events = random_events(20_000 if bench.quick else 200_000, seed=9)
     events["time_ns"] = events["time_ns"][0] + np.arange(len(events)) * 20_000

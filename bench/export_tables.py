@@ -69,9 +69,10 @@ def main() -> None:
     """Every destination whose server is installed."""
     bench, _ = Bench.start(
         "export_tables",
-        "events from a journal into a database on this machine, or files, by one sender with its defaults: "
-        "rate, and the sender's share. A third of the flows are IPv6; hashes and ids are random.",
-        "a network, a server that has cores of its own, and disks slower than this one's.",
+        "events from a journal into a database on this machine, or into files, by one sender "
+        "with its defaults: rate, and CPU time of the sender. A third of the flows are IPv6; "
+        "hashes and ids are random.",
+        "a network, a server with cores of its own, and slower disks than this machine's.",
     )
     events = random_events(50_000 if bench.quick else 500_000, seed=9)
     events["time_ns"] = events["time_ns"][0] + np.arange(len(events)) * 1000
@@ -92,7 +93,7 @@ def main() -> None:
                     httpx.post(settings["url"], content=drop, trust_env=False).raise_for_status()
                 rate, spent, size = measure(kind, settings, events)
         bench.row({"into": case}, rate, "events/s", f"{size:.0f} bytes an event")
-        bench.row({"into": case, "part": "sender"}, spent * 1e9, "ns of processors an event")
+        bench.row({"into": case, "part": "sender"}, spent * 1e9, "CPU ns per event")
 
 
 if __name__ == "__main__":

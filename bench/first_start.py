@@ -70,9 +70,9 @@ def main() -> None:
     """First and second start of each command."""
     bench, options = Bench.start(
         "first_start",
-        "seconds until a command is ready (collect, demo) or has ended (replay, sink), kernels compiled "
-        "before it, and processor seconds of all its processes.",
-        "an installation's first reading of its .pyc files.",
+        "seconds until a command is ready (collect, demo) or has ended (replay, sink), kernels "
+        "compiled until then, and CPU seconds of all its processes.",
+        "the first time that an installation reads its .pyc files.",
         arguments,
     )
     capture = str(sample(next(iter(SAMPLES))))
@@ -89,7 +89,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             for start in ("empty", "filled"):
                 seconds, used, compiled = started([options.hopscope, *words], Path(folder), until)
-                note = f"{used:.1f} s of processors, {compiled} kernels compiled"
+                note = f"{used:.1f} CPU seconds, {compiled} kernels compiled"
                 bench.row({"command": name, "kernel cache": start}, seconds, "s", note)
 
 

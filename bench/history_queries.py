@@ -64,12 +64,12 @@ def main() -> None:
     """10 and 100 million events; with --quick two."""
     bench, _ = Bench.start(
         "history_queries",
-        "one question after another to a History that is open, best of five: the newest 100 events of all, of"
-        " a flow, a switch, a port, a kind. Segments have 1 million events of a minute, 100,000 flows and 64"
-        " switches. A short flow has events in 3 segments, a long one and a rare port in all, each about 20"
-        " in a segment.",
-        "the first question of a process, which checks the checksum of each segment that it reads, and files"
-        " that are not in the page cache.",
+        "queries to an open History, one after another, best of five: the newest 100 events of "
+        "all, and those of a flow, a switch, a port and a kind. Each segment has 1 million "
+        "events of one minute, 100,000 flows and 64 switches. A short flow has events in 3 "
+        "segments; a long flow and a rare port have about 20 in every segment.",
+        "the first query of a process, which checks the checksum of each segment that it "
+        "reads, and files that are not in the page cache.",
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

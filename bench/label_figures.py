@@ -45,8 +45,8 @@ def main() -> None:
     """Make the figures and say what the paper has."""
     bench, args = Bench.start(
         "label_figures",
-        "coverage, labelled packets and cost of INT-label and of its rivals, as the paper's figures do.",
-        "bmv2: switches here take no time but their pipeline's; links and queues alone delay packets.",
+        "coverage, labelled packets and cost of INT-label and of its rivals, as in the paper's figures.",
+        "bmv2: switches here take only the time of their pipeline; only links and queues delay packets.",
         arguments,
     )
     names = [name.strip() for name in args.only.split(",")] if args.only else list(FIGURES)

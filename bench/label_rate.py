@@ -64,10 +64,10 @@ def main() -> None:
     """All sizes, Base A and Base B."""
     bench, args = Bench.start(
         "label_rate",
-        f"packet-hops (a packet passes one port) per second of processor time on one core: every host sends "
-        f"{HOST_RATE / 1e6:.0f} of 1000 Mbit/s in packets of {SIZE} bytes to {DESTINATIONS} others, labels "
-        f"every {INTERVAL * 1e3:.0f} ms.",
-        "compiling, building routes, growing pools, and what is done with labels afterwards.",
+        "packet-hops (a packet passes one port) per CPU second on one core: every host sends "
+        f"{HOST_RATE / 1e6:.0f} of 1000 Mbit/s in packets of {SIZE} bytes to {DESTINATIONS} "
+        f"other hosts, with labels every {INTERVAL * 1e3:.0f} ms.",
+        "compiling, building routes, growing pools, and the processing of labels afterwards.",
         arguments,
     )
     chosen = [int(k) for k in args.only.split(",")] if args.only else [*CASES]

@@ -232,10 +232,13 @@ def main() -> None:
     """Measure, and write the picture and its table."""
     bench, args = Bench.start(
         "label_recovery",
-        f"from a change until every port with traffic is heard of again. T and INT-path's probe interval: "
-        f"{INTERVAL * 1e3:.0f} ms; routing and INT-path's controller know after {NOTICED * 1e3:.0f} ms; each "
-        f"generator is notified in {INSTALL * 1e3:.0f} ms (assumed), after planning, whose time is measured.",
-        "INT-path's topology collection, which is taken to be a message of the switch beside the change.",
+        "time from a change until the controller has news of every port with traffic again. T "
+        f"and INT-path's probe interval are {INTERVAL * 1e3:.0f} ms; routing and INT-path's "
+        f"controller learn of the change after {NOTICED * 1e3:.0f} ms; then comes planning, "
+        f"whose time is measured, and each generator is notified in {INSTALL * 1e3:.0f} ms "
+        "(assumed).",
+        "INT-path's topology collection, which is assumed to be a message from the switch next "
+        "to the change.",
         arguments,
     )
     sheet = recovery(bench)

@@ -142,9 +142,10 @@ def main() -> None:
     """Measure, and write the picture and its table."""
     bench, args = Bench.start(
         "label_rivals",
-        f"coverage by telemetry interval of {TELEMETRY * 1e3:.0f} ms, bandwidth, and loss beyond that of the "
-        f"same traffic alone; links of {LINK / 1e6:.0f} Mbit/s, T and probe gap 50 ms, {QUEUE} packets of "
-        f"queue, packets sampled for {100 * SAMPLED:.0f} % by closed form.",
+        f"coverage in telemetry intervals of {TELEMETRY * 1e3:.0f} ms, bandwidth, and loss in "
+        f"addition to that of the same traffic without telemetry; links of {LINK / 1e6:.0f} "
+        f"Mbit/s, T and probe gap of 50 ms, queues of {QUEUE} packets, packets sampled for a "
+        f"coverage of {100 * SAMPLED:.0f} % by the closed form.",
         "senders that slow down where packets are lost: traffic is open-loop.",
         arguments,
     )

@@ -99,9 +99,9 @@ def main() -> None:
     """Run it."""
     bench, _ = Bench.start(
         "label_switch",
-        "frames per second through the software switch's kernel, and labels per second out of packets and "
-        "datagrams, on one core.",
-        "rings and system calls; the same 1,024 frames come again and again. The quickest round counts.",
+        "frames per second through the software switch's kernel, and labels per second read "
+        "from packets and datagrams, on one core.",
+        "rings and system calls; the same 1,024 frames are repeated, and the fastest round counts.",
     )
     for size in (64, 1500):
         for labels, egress, due in ((0, 1, False), (0, 1, True), (4, 1, True), (0, 2, False), (4, 2, True)):

@@ -210,7 +210,7 @@ def sparse(bench: Bench) -> Sheet:
         rows.append({"ratio": ratio, "measured": mean, "paper": paper, "ports": ours})
         bench.row(
             {"k": 4, "algorithm": "Base A", "T_s/T": ratio}, mean, "labels a packet",
-            f"paper {paper:.4g}, ports with memory {ours:.4g}",
+            f"paper {paper:.4g}, ports with memory {ours:.4g}".replace("nan", "undefined"),
         )  # fmt: skip
 
     def draw(figure: Any) -> None:
@@ -231,8 +231,9 @@ def main() -> None:
     """Measure, and write pictures and tables."""
     bench, args = Bench.start(
         "label_theory",
-        "labels by packet in the simulation, and the largest difference of formulas from it, in probability.",
-        "queues: links are loaded to some percent, so that delays are small against T.",
+        "labels per packet in the simulation, and the largest difference in probability "
+        "between the formulas and the simulation.",
+        "queues: links have a load of a few percent, so delays are small compared with T.",
         arguments,
     )
     folder = args.output or (ROOT / "bench" / "out" if bench.quick else DOCS)

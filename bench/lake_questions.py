@@ -161,12 +161,12 @@ def main() -> None:
     """All steps; with --quick one million events."""
     bench, given = Bench.start(
         "lake_questions",
-        "the best of three of each question to a lake that is open: 10 million events of three members in"
-        " commits of 100,000, on one day, and 110 million copies of them on eleven later days in commits of"
-        " 500,000; then the"
-        " same after files were merged; and to a data folder with the first 10 million. Two threads, files on"
-        " a local disk, or in an S3 server (SeaweedFS) on the same machine.",
-        "a network; members' tails, files that are not in the page cache, writers beside it.",
+        "the best of three times of each question to an open lake: 10 million events of three "
+        "members in commits of 100,000, on one day, and 110 million copies of them on eleven "
+        "later days in commits of 500,000; the same after files were merged; and the same "
+        "questions to a data folder with the first 10 million events. Two threads; files on a "
+        "local disk, or in an S3 server (SeaweedFS) on the same machine.",
+        "a network; members' tails; files that are not in the page cache; concurrent writers.",
         options,
     )
     millions = 1 if bench.quick else given.millions

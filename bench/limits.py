@@ -136,7 +136,13 @@ def formats(bench: Bench, rounds: int) -> None:
             case.report(bench)
         for name, (_, nearest) in named.items():
             if name != nearest:
-                columns = {"dialect": name, "beside": nearest, "hops": hops, "fields": fields, "flows": flows}
+                columns = {
+                    "dialect": name,
+                    "compared with": nearest,
+                    "hops": hops,
+                    "fields": fields,
+                    "flows": flows,
+                }
                 bench.row(columns, cases[name].times(cases[nearest]), "times the time, decode+detect")
 
 
@@ -157,9 +163,9 @@ def main() -> None:
     """All three."""
     bench, _ = Bench.start(
         "limits",
-        "reports per second of a processor's time through decoder and detector (best round), packets per "
-        "second through decoder and sink (median), one core, frames in memory.",
-        "sockets, the journal, and the first meeting of a flow.",
+        "reports per CPU second through decoder and detector (best round), and packets per "
+        "second through decoder and sink (median), on one core, frames in memory.",
+        "sockets, the journal, and the first report of each flow.",
     )
     contents(bench, 3 if bench.quick else 4)
     formats(bench, 5 if bench.quick else 11)

@@ -165,9 +165,9 @@ def main() -> None:
     """All paths."""
     bench, chosen = Bench.start(
         "loss",
-        "what became of each datagram: sent as fast as one core can, to a receiver that rests half"
-        " of the time, with a buffer of 1 MiB, which does not hold as much.",
-        "what is lost before the machine that receives.",
+        "the fate of each datagram, sent as fast as one core can to a receiver that is idle "
+        "half of the time and has a buffer of 1 MiB, too small for the datagrams of that time.",
+        "losses before the receiving machine.",
         arguments,
     )
     pair(ADDRESS)

@@ -176,9 +176,10 @@ def main() -> int:
     """Agreement first, then the batch decoder alone."""
     bench, given = Bench.start(
         "mutants",
-        "what the decoder makes of damaged frames: whether it reads the same compiled and uncompiled,"
-        " and what it rejects, and why.",
-        "damage that no single frame has: the order of frames, and what a link layer does.",
+        "how the decoder reads damaged frames: whether the compiled and the uncompiled decoder "
+        "agree, and what is rejected and why.",
+        "damage that does not show in a single frame: a changed order of frames, and the "
+        "effects of a link layer.",
         options,
     )
     sizes = (20_000, 2_000_000) if bench.quick else (1_000_000, 100_000_000)

@@ -188,7 +188,7 @@ def main() -> None:
     bench, _ = Bench.start(
         "p4_label",
         "the share of ports with traffic whose label arrived in a telemetry interval (100 ms), T = 50 ms.",
-        "speed and scale: three bmv2 processes and the sender share two processors; 400 packets a second.",
+        "speed and scale: three bmv2 processes and the sender share two cores; 400 packets per second.",
     )
     try:
         available()

@@ -177,8 +177,8 @@ def main() -> None:
     """All paths."""
     bench, _ = Bench.start(
         "paths",
-        "the highest of some rates at which a collector with one worker loses less than 0.1 % of the reports,"
-        " and the worker's processor time of a report at that rate.",
+        "the highest of several rates at which a collector with one worker loses less than 0.1 "
+        "% of the reports, and the worker's CPU time per report at that rate.",
         "a network card, and the kernel's part of receiving, which runs on the sender's core: loopback for"
         " udp, a veth pair for ring and xdp.",
     )

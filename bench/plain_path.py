@@ -93,7 +93,10 @@ def measure(bench: Bench, other: Path, hops: int, fields: int, pairs: int) -> No
     span = f"ratios {min(ratios):.3f} to {max(ratios):.3f}"
     note = f"{mine:.1f} against {theirs:.1f} ns a report, {pairs} pairs, {span}"
     bench.row(
-        {"hops": hops, "fields": fields}, median(ratios), "times the other's time (median of pairs)", note
+        {"hops": hops, "fields": fields},
+        median(ratios),
+        "times the other version's time (median of pairs)",
+        note,
     )
 
 
@@ -106,7 +109,7 @@ def main() -> None:
 
     bench, arguments = Bench.start(
         "plain_path",
-        "the time that decoding takes, as a ratio to another version's.",
+        "the time that decoding takes, relative to another version.",
         "everything but the batch decoder.",
         extra,
     )

@@ -51,9 +51,9 @@ def main() -> None:
     """All ways, in turns."""
     bench, _ = Bench.start(
         "receive_calls",
-        "processor time of a process that takes single datagrams (reports of 6 hops and 8 fields) out of a"
-        " socket, with addresses and the pauses of a worker, and reads a byte of each cache line; median of"
-        " rounds.",
+        "CPU time of a process that receives single datagrams (reports of 6 hops and 8 fields) "
+        "from a socket, with addresses and the pauses of a worker, and reads a byte of each "
+        "cache line; median of rounds.",
         "a network card: on loopback the kernel's receive work runs on the sender's core, so busy polling has"
         " nothing to poll.",
     )

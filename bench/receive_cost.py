@@ -195,11 +195,12 @@ def main() -> None:
     """All receivers."""
     bench, chosen = Bench.start(
         "receive_cost",
-        f"processor time of the process that receives, a report ({HOPS} hops, {FIELDS} fields, {FLOWS} flows,"
-        " no events): `bare` calls recvmmsg with the pauses of a worker and reads nothing; `udp` and `ring`"
-        " are `hopscope collect` (receive, decode, detect); `memory` decodes and detects only.",
-        "a network card: on loopback the kernel's receive work runs on the sender's core, and the ring's copy"
-        " of a frame with it.",
+        f"CPU time per report of the process that receives ({HOPS} hops, {FIELDS} fields, "
+        f"{FLOWS} flows, no events): `bare` calls recvmmsg with the pauses of a worker and "
+        "reads nothing; `udp` and `ring` are `hopscope collect` (receive, decode, detect); "
+        "`memory` decodes and detects only.",
+        "a network card: on loopback the kernel's receive work runs on the sender's core, and "
+        "so does the ring's copy of a frame.",
         arguments,
     )
     seconds, rounds = (0.5, 1) if bench.quick else (chosen.seconds, 3)

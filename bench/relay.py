@@ -387,8 +387,10 @@ def main() -> None:
     """Run, and end with status 1 where a check failed."""
     bench, chosen = Bench.start(
         "relay",
-        "what is in the stores after relays that lose, reorder and double packets; the RDMA hop's goodput.",
-        "relays and processes share the machine's cores: with more of them the rates are higher.",
+        "the contents of the stores after relays have lost, reordered and duplicated packets; "
+        "the goodput of the RDMA hop.",
+        "separate cores: relays and processes share the machine's cores. With more cores the "
+        "rates are higher.",
         arguments,
     )
     reports = min(chosen.reports, 200_000) if bench.quick else chosen.reports

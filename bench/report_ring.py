@@ -75,8 +75,9 @@ def main() -> None:
     """Hops and flows."""
     bench, _ = Bench.start(
         "report_ring",
-        "processor time to take, decode and detect a report of eight fields a hop: from a ring that the"
-        " kernel has filled with frames of a veth pair, and from memory; medians of alternating rounds.",
+        "CPU time to take and decode a report of eight fields per hop and to detect its "
+        "events: from a ring that the kernel has filled with frames of a veth pair, and from "
+        "memory; medians of alternating rounds.",
         "the kernel's copy into the ring, on the core where the frame arrives; pauses, counters and history.",
     )
     pair("192.0.2.1")

@@ -72,10 +72,11 @@ def main() -> None:
     """A fixed rate, the highest rate without loss, and the sender alone."""
     bench, arguments = Bench.start(
         "ring",
-        "frames of a veth pair, sent by another process from a transmit ring: thread time of receive() a"
-        f" frame, and the rate at a loss of at most {LOSS:.1%}.",
-        "a network card: on veth the kernel's receive work runs on the sender's core, which bounds the rates;"
-        " what reads a frame's bytes, which the UDP socket has copied into the cache and the ring has not.",
+        "frames of a veth pair, sent by another process from a transmit ring: thread time of "
+        f"receive() per frame, and the rate at a loss of at most {LOSS:.1%}.",
+        "a network card: on veth the kernel's receive work runs on the sender's core, which "
+        "bounds the rates; the time to read a frame's bytes, which the UDP socket has copied "
+        "into the cache and the ring has not.",
         _arguments,
     )
     pair(ADDRESS)

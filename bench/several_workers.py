@@ -89,10 +89,11 @@ def main() -> None:
     """Batches, hops and flows; four workers."""
     bench, _ = Bench.start(
         "several_workers",
-        "what follows decoding: joining and detection by a single worker; the copy into the queue by one of"
-        " four workers; merging, joining and detection by their detector. Eight fields a hop, no events;"
-        " processor time, best of 15 rounds.",
-        "other processes: all run one after the other on one core, so records may still be in its cache.",
+        "CPU time of the steps after decoding: joining and detection by a single worker; the "
+        "copy into the queue by one of four workers; merging, joining and detection by their "
+        "detector. Eight fields per hop, no events; best of 15 rounds.",
+        "separate processes: here all steps run one after the other on one core, so records "
+        "may still be in its cache.",
     )
     rounds = 5 if bench.quick else 15
     cases = [(b, h, f) for b in (64, 512) for h in (1, 3, 5) for f in (100, 100_000)]

@@ -187,10 +187,10 @@ def main() -> None:
     """Figures 3, 4 and 5."""
     bench, args = Bench.start(
         "sink",
-        f"INT packets per second through decoder and sink with distributions, and the stripper, on one core; "
-        f"chunks of {CHUNK:,} packets in memory, medians over chunks. The paper's are of 54 engines and 10 "
-        "Gbit/s ports.",
-        "sockets and rings of packets, the journal, exporters, and how the packets were made.",
+        "INT packets per second through decoder and sink with distributions, and the stripper, "
+        f"on one core; chunks of {CHUNK:,} packets in memory, medians over chunks. The paper's "
+        "figures are of 54 engines and 10 Gbit/s ports.",
+        "sockets and rings of packets, the journal, exporters, and making the packets.",
         arguments,
     )
     only = args.only.split(",")

@@ -228,9 +228,10 @@ def main() -> int:
     """From memory, and from a ring; status 1 where anything is not exact."""
     bench, arguments = Bench.start(
         "sink_exact",
-        "packets of 5 nodes with 4 instructions, 100,000 flows, through decode and the sink: values in a"
-        " wrong bin, wrong sums or flows, events that were missed or invented, at several rates of events.",
-        "speed; eviction, which does not come about here; quotas, which are off.",
+        "packets of 5 nodes with 4 instructions, 100,000 flows, through decoder and sink: "
+        "values in a wrong bin, wrong sums or flows, events that were missed or invented, at "
+        "several rates of events.",
+        "speed; eviction, which does not occur here; quotas, which are off.",
         _arguments,
     )
     if arguments.ring:

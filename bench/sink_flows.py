@@ -250,11 +250,12 @@ def main() -> int:
     """Three tables, two loads; status 1 where a check fails."""
     bench, arguments = Bench.start(
         "sink_flows",
-        "the fate of 6 million flows in tables of 2^13, 2^16 and 2^19 (the paper's) rows of 12 flows:"
-        " packets of all flows, live and evicted, against packets received, flow by flow; live flows and full"
-        " rows against balls into bins; how often a packet finds its flow; packets a second.",
-        "sockets; ageing by time, which never comes about; the reader of the eviction ring, whose time is not"
-        " counted.",
+        "the fate of 6 million flows in tables of 2^13, 2^16 and 2^19 (the paper's) rows of 12 "
+        "flows: packets of all flows, live and evicted, compared with packets received, flow "
+        "by flow; live flows and full rows compared with the theory of balls into bins; how "
+        "often a packet finds its flow; packets per second.",
+        "sockets; ageing by time, which never occurs; the reader of the eviction ring, whose "
+        "time is not counted.",
         _arguments,
     )
     flows = arguments.flows or (600_000 if bench.quick else 6_000_000)

@@ -55,10 +55,12 @@ def main() -> None:
     """Every way through the programs, for short and long packets."""
     bench, _ = Bench.start(
         "switch",
-        "ns a packet of the programs at tc, by BPF_PROG_TEST_RUN. Transit: mean of 40 runs, each of which"
-        " adds a hop to the packet of the run before. Source and sink: a single run, with a row without INT"
-        " to compare with. Sink and postcards include a report in the ring.",
-        "forwarding, and caches of other packets; a single run includes two readings of the clock.",
+        "time per packet of the programs at tc, by BPF_PROG_TEST_RUN. Transit: mean of 40 "
+        "runs, each of which adds a hop to the packet of the previous run. Source and sink: a "
+        "single run, with a row without INT for comparison. Sink and postcards include a "
+        "report in the ring.",
+        "forwarding, and the effect of other packets on the caches; a single run includes "
+        "reading the clock twice.",
     )
     rounds = 100 if bench.quick else 1000
     for size in (64, 512, 1400):

@@ -66,10 +66,10 @@ def main() -> None:
     """Every way through the programs, for short and long packets."""
     bench, _ = Bench.start(
         "switch_labels",
-        "ns a packet of INT-label at tc, by BPF_PROG_TEST_RUN, on UDP over IPv4, and of the software switch's"
-        " kernels in the same run. A single run includes two readings of the clock, and has a row where none"
-        " is due to compare with.",
-        "forwarding, rings, system calls, and caches of other packets.",
+        "time per packet of INT-label at tc, by BPF_PROG_TEST_RUN, on UDP over IPv4, and of "
+        "the software switch's kernels in the same run. A single run includes reading the "
+        "clock twice; for comparison, there is a row in which no label is due.",
+        "forwarding, rings, system calls, and the effect of other packets on the caches.",
     )
     rounds = 100 if bench.quick else 1000
     for size in (64, 1400):

@@ -87,8 +87,8 @@ def main() -> None:
     bench, arguments = Bench.start(
         "udp_end_to_end",
         "a collector process (receive, decode, detect, journal) fed over loopback UDP by this process.",
-        "a network card: on loopback the kernel's receive work runs on the sender's core;"
-        " trains (GSO, GRO) of datagrams of one size are the friendliest case.",
+        "a network card: on loopback the kernel's receive work runs on the sender's core; "
+        "trains (GSO, GRO) of datagrams of one size are the best case.",
         _arguments,
     )
     seconds = 0.7 if bench.quick else arguments.seconds

@@ -84,7 +84,7 @@ def main() -> None:
     bench, _ = Bench.start(
         "viewers",
         f"the worker's ns per report at {RATE:,} reports/s, without and with {CLIENTS} viewers at 2 Hz.",
-        "remote viewers: they run on the same two cores, niced, beside the sender.",
+        "remote viewers: here they run niced, on the two cores that the sender uses.",
     )
     rounds, seconds = (2, 2.0) if bench.quick else (6, 5.0)
     stream = Stream(3, 8, 1000)

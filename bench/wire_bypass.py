@@ -157,11 +157,12 @@ def main() -> None:
     """All of them."""
     bench, chosen = Bench.start(
         "wire_bypass",
-        "frames of 100 bytes from one veth pair to another through the kernel: time of the sender's thread,"
-        " in which all of it runs; time from before the system call until the other end; frames lost while it"
-        " is switched on and off.",
-        "network cards and their drivers: XDP in a driver that takes frames from its own memory costs less;"
-        " what a sink costs, which does not run here.",
+        "frames of 100 bytes from one veth pair to another through the kernel: time of the "
+        "sender's thread, in which all of the kernel's work runs; time from before the system "
+        "call until a frame arrives at the other end; frames lost while the bypass is switched "
+        "on and off.",
+        "network cards and their drivers: XDP in a driver that takes frames from its own "
+        "memory costs less; the cost of a sink, which does not run here.",
         arguments,
     )
     pair("192.0.2.1")

@@ -136,9 +136,10 @@ def main() -> None:
     """Programs alone, then wires."""
     bench, chosen = Bench.start(
         "wire_forward",
-        "frames from one veth pair to another: time of the sender's thread per frame sent, in which the"
-        " kernel's receiving, and all of XDP and the bridge, runs, and of the wire's processes per frame that"
-        " arrived; medians of rounds in which all take turns. The sender sends as fast as it can.",
+        "frames from one veth pair to another: CPU time of the sender's thread per frame sent, "
+        "which includes the kernel's receiving and all of XDP and the bridge, and of the "
+        "wire's processes per frame that arrived; medians of alternating rounds. The sender "
+        "sends as fast as it can.",
         "network cards and their drivers; native XDP, whose frames come from a driver's memory.",
         arguments,
     )

@@ -166,10 +166,10 @@ def main() -> None:
     """All rings, or one."""
     bench, chosen = Bench.start(
         "wire_rings",
-        f"receive rings of {RING_BYTES >> 20} MiB with frames of 100 bytes from a veth pair: time from the"
-        " kernel's stamp until a worker sees a frame, thread time, frames that wait without a reader, and"
-        f" what a restart of {1000 * STANDSTILL:.0f} ms loses. Blocks: TPACKET_V3, retired after 1 ms; slots:"
-        " TPACKET_V2.",
+        f"receive rings of {RING_BYTES >> 20} MiB with frames of 100 bytes from a veth pair: "
+        "time from the kernel's stamp until a worker sees a frame, thread time, frames held "
+        f"without a reader, and frames lost in a restart of {1000 * STANDSTILL:.0f} ms. Blocks: "
+        "TPACKET_V3, retired after 1 ms; slots: TPACKET_V2.",
         "a network card: on veth the kernel's receive work runs on the sender's core.",
         arguments,
     )

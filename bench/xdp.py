@@ -154,10 +154,11 @@ def main() -> None:
     """Reports of known flows on one path without an event, their sequence numbers in order."""
     bench, arguments = Bench.start(
         "xdp",
-        "ns a report of the XDP program, known flows in turns on one path, no event, sequence numbers in"
-        " order; the best of some rounds, by BPF_PROG_TEST_RUN. A second program makes the next report in"
-        " place before it; that alone is the row of no program.",
-        "the driver, and what goes up.",
+        "time per report of the XDP program: known flows, one after the other, on one path, no "
+        "event, sequence numbers in order; the best of several rounds, by BPF_PROG_TEST_RUN. "
+        "Before it, a second program makes the next report in place; the row `none` is that "
+        "program alone.",
+        "the driver, and reports that are passed to the worker.",
         add_options,
     )
     cases = [case for case in CASES if case[2] == 100] if bench.quick else CASES

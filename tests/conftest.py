@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the processor time of these tests, with processes that have ended; durations_page.py reads it."""
-    terminalreporter.write_line(f"{sum(os.times()[:4]):.0f} s of a processor")
+    terminalreporter.write_line(f"{sum(os.times()[:4]):.0f} CPU seconds")
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ def table(log: str) -> str:
         name = lane.split("\n", 1)[0]
         runs = re.findall(r"^=+ (?:(\d+) failed, )?(\d+) passed.* in ([\d.]+)s", lane, flags=re.M)
         count = sum(int(failed or 0) + int(passed) for failed, passed, _ in runs)
-        processor = sum(map(int, re.findall(r"^(\d+) s of a processor$", lane, flags=re.M)))
+        processor = sum(map(int, re.findall(r"^(\d+) CPU seconds$", lane, flags=re.M)))
         lanes.append(
             f"| {name} | {count:,} | {sum(float(seconds) for *_, seconds in runs):.0f} | {processor} |"
         )
@@ -29,7 +29,7 @@ def table(log: str) -> str:
     slowest = [
         f"| `{test}` | {name} | {seconds:.0f} |" for seconds, test, name in sorted(tests)[: -SLOWEST - 1 : -1]
     ]
-    head = ["| lane | tests | s | s of a processor |", "|---|--:|--:|--:|"]
+    head = ["| lane | tests | s | CPU s |", "|---|--:|--:|--:|"]
     between = ["", "The slowest tests:", "", "| test | lane | s |", "|---|---|--:|"]
     return "\n".join([*head, *lanes, *between, *slowest])
 

@@ -91,7 +91,7 @@ def figure6(quick: bool) -> Sheet:
     stated = [
         Stated(
             "Base B's coverage above Base A's", "always", f"at {more} of {len(rates)} rates",
-            "they are within a point of each other at most rates",
+            "the two are within a point of each other at most rates",
             f"at {sum(cover_b[x] >= cover_a[x] for x in known)} of {len(known)} rates",
         ),
         Stated("Base B's bandwidth above Base A's", "always", f"at {wider} of {len(rates)} rates", "",
@@ -182,7 +182,7 @@ def figure9(quick: bool) -> Sheet:
                f"{percent(mean(busy, 'coverage'))} (B)",
                theirs(2)),
         Stated("coverage at ratio 1.6", "above 98 %", f"{values('Base A', 1.6)} A, {values('Base B', 1.6)} B",
-               "ports that few packets pass need it, not delays, of which there are none; "
+               "ports with few packets need it, not delays, which do not occur here; "
                f"{worst(9, ratios, curves)}",
                theirs(1.6)),
         Stated("coverage at ratio 1", "", f"{values('Base A', 1)} A, {values('Base B', 1)} B",
@@ -224,7 +224,7 @@ def figure10(quick: bool) -> Sheet:
     stated = [
         Stated("turning point of coverage", "T = 60 ms", shares(ours),
                f"T = {', '.join(map(str, at))} ms, Base A; 60 ms is the authors' longest above 99 %. The "
-               "traffic is the default, by which their script multiplies; faster traffic has a later "
+               "traffic is the default rate, by which their script multiplies; faster traffic has a later "
                f"turning point; {worst(10, intervals, curves, '_coverage')}",
                shares([series[t] for t in at])),
     ]  # fmt: skip

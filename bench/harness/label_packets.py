@@ -214,7 +214,7 @@ def figure17(quick: bool) -> Sheet:
     stated = [
         Stated("Base B: packets with 1, 2, 3, 4, 5 labels", "most 1, then 5", b, "of 10,000", b_authors),
         Stated("Base A: packets with 1, 2, 3, 4, 5 labels", "falling", a,
-               "the authors' sum to 3,389, of 3,602 in Fig. 7: another run", a_authors),
+               "the authors' values sum to 3,389, in Fig. 7 to 3,602: they are from another run", a_authors),
     ]  # fmt: skip
     return Sheet("figure17", "Fig. 17: labels of a packet", draw, rows, stated)
 

@@ -73,15 +73,16 @@ def figure12(quick: bool) -> Sheet:
     carried = {name: mean(rows, "labels_a_packet") for name, rows in ours.items()}
     stated = [
         Stated("Pro's coverage as T grows to T_i", "around 99 %", cover["Pro, one bit"],
-               f"at T = {most} ms: late after T_i, a flag stays for 10 T_i, as in the published code; with "
-               f"k and a flag's life of 1 {cover[SHORT]}, shift with k = 1 {cover['Pro, shift']}; "
+               f"at T = {most} ms: late after T_i, a flag stays for 10 T_i, as in the published code; "
+               f"with k and a flag's life of 1 it is {cover[SHORT]}, with shift and k = 1 "
+               f"{cover['Pro, shift']}; "
                f"{worst(12, intervals, curves)}", theirs["Pro, one bit"]),
         Stated("Base A, Base B there", "", f"{cover['Base A']}, {cover['Base B']}", "",
                f"{theirs['Base A']}, {theirs['Base B']}"),
         Stated("labels a packet there: A, B, Pro", "",
                ", ".join(f"{carried[name]:.2f}" for name in (*ALGORITHMS, "Pro, one bit")),
-               f"every packet labelled at every port makes {27 / 7:.2f}: Pro's 99 % are nearly that, since "
-               "at T = T_i a port is late in most intervals; a flag's life of 1 makes "
+               f"a label of every port in every packet would make {27 / 7:.2f}. Pro's 99 % take nearly "
+               "as many, since at T = T_i a port is late in most intervals; a flag's life of 1 takes "
                f"{carried[SHORT]:.2f}, shift {carried['Pro, shift']:.2f}"),
     ]  # fmt: skip
     rows = table("interval_ms", intervals, curves, COLUMNS, {"coverage_of_all": of(12)})
@@ -151,7 +152,7 @@ def figure13(quick: bool) -> Sheet:
                f"{shares([mean(rows, 'coverage_of_all') for rows in chance])}",
                shares([authors(13, name)[sixty] for name in shown])),
         Stated("Pro above Base B", "", f"{100 * gains[0]:.1f} points at 30 %, {100 * gains[1]:.1f} at 60 %",
-               f"it recovers this for {cost:.1f} labels a packet with 56 % lost, Base B has "
+               f"Pro needs {cost:.1f} labels a packet for this with 56 % lost; Base B has "
                f"{mean(curves['Base B'][limits.index(5e5)], 'labels_a_packet'):.1f}",
                f"{100 * (authors(13, 'Pro, one bit')[known[4]] - authors(13, 'Base B')[known[4]]):.1f} "
                f"points at {percent(known[4], 0)}, "

@@ -205,10 +205,10 @@ def figure21(quick: bool) -> Sheet:
                "probes of INT-path, 5 x 32 + 56 B; pings of 8 B between hosts of a rack and between edge "
                "switches; the items of HULA's copies, 32 B, of which the authors count those within a pod "
                f"k/2 times ({percent(spare)} too many). Pingmesh and HULA are exact at k = 10, 20, 30; half "
-               "a byte a host is open in the others",
+               "a byte per host remains unexplained in the others",
                each(theirs)),
         Stated("INT-path's bandwidth above INT-label's", "about 35 %", percent(extra),
-               f"at every k, so counted. Bytes on every link make it {percent(min(more), 0)} to "
+               f"at every k, counted this way. Bytes on every link make it {percent(min(more), 0)} to "
                f"{percent(max(more), 0)} by k: INT-path carries 106 B, and 22 B a switch to the end of its "
                f"trail, cut to {MOST} switches (MTU 1500), INT-label 32 + 2 B to the last switch",
                percent(theirs["int-path"] / theirs["int-label"] - 1)),
