@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
+import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import trustme
 
 from hopscope.cli.query import options
 from hopscope.detect.counters import INDEX
@@ -74,6 +78,30 @@ def examined(folder: Path) -> tuple[int, dict[str, dict[str, str]]]:
     """Exit status and findings, by what they are about."""
     done = hopscope("doctor", "--data", folder, "--seconds", "0.1", "--format", "json")
     return done.returncode, {row["what"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_page_over_tls(collector: Running) -> None:
+    """Its certificate has the name that browsers know, of an authority that this machine need not know."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("hopscope.example").configure_cert(context)
+
+    class Healthy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_address[1]}/"
+        collector.folder.write_owner(listen=["udp://127.0.0.1:1"], api=url)
+        status, found = examined(collector.folder.path)
+        server.shutdown()
+    assert status == 0, found
+    assert found[url]["found"].startswith("answers in ")
 
 
 def test_a_healthy_collector(collector: Running) -> None:

@@ -17,6 +17,7 @@ from hopscope.settings.collector import Settings
 from support.command import run
 from support.redis_server import RedisServer
 from support.server_process import free_port
+from support.tls import Files
 
 PASSWORD = "open-sesame"
 
@@ -73,6 +74,15 @@ def test_what_works_is_good(tmp_path: Path, server: str) -> None:
     )
     assert rows["export.hook"]["found"] == "connected"
     assert PASSWORD not in printed
+
+
+def test_a_console_with_a_certificate(tmp_path: Path) -> None:
+    """Its address is the one that browsers use."""
+    files = Files(tmp_path)
+    serve = f'[serve]\nport = 0\ncert_file = "{files.cert}"\nkey_file = "{files.key}"\n'
+    status, rows, printed = tried(tmp_path, f"listen = []\n{serve}")
+    assert status == 0, printed
+    assert rows["serve"]["what"] == "serve https://127.0.0.1:0"
 
 
 def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from ..wire.address import with_port
 from .access import OidcSettings, Role
 from .section import Seconds, Section, Token
 from .top_flows import TopFlowSettings
@@ -74,6 +75,11 @@ class ServeSettings(Section):
     """Most rows that an SQL query returns."""
     top_flows: TopFlowSettings = TopFlowSettings()
     """Flows in `/metrics`, and in metrics that are pushed."""
+
+    @property
+    def address(self) -> str:
+        """As a URL, without a path."""
+        return f"{'https' if self.cert_file else 'http'}://{with_port(self.host, self.port)}"
 
     @model_validator(mode="after")
     def _safe(self) -> ServeSettings:

@@ -26,7 +26,6 @@ from ...settings.names_from import DeviceSettings
 from ...settings.section import host_and_port
 from ...settings.source import url
 from ...settings.switches import ControlledSettings
-from ...wire.address import with_port
 from ..labels.process import listen_settings
 from .environment import Finding, Verdict
 from .environment import listener as find_listener
@@ -87,7 +86,7 @@ def _sources(settings: Settings) -> Iterator[Finding]:
     if settings.label.listen:
         yield from _source("label.listen", listen_settings(settings.label), [own.get("labels")])
     if settings.serve.enabled:
-        place = f"serve http://{with_port(settings.serve.host, settings.serve.port)}"
+        place = f"serve {settings.serve.address}"
         if own.get("api"):
             yield Finding(place, "the collector that runs listens on it")
         else:

@@ -22,7 +22,6 @@ from ...settings.collector import Settings
 from ...settings.configuration.secrets import unreadable
 from ...settings.listen import ListenSettings
 from ...settings.section import LEAST_TOKEN
-from ...wire.address import with_port
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
 from ..supervisor.needed import check_needed
@@ -307,7 +306,7 @@ def page(settings: Settings) -> Finding:
     """Whether the API and the console can be served."""
     from ...serve.server import bind
 
-    what = f"http://{with_port(settings.serve.host, settings.serve.port)}"
+    what = settings.serve.address
     try:
         bind(settings.serve, settings.data).close()
     except HopscopeError as error:
