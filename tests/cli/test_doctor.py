@@ -90,7 +90,7 @@ def test_a_page_over_tls(collector: Running) -> None:
             self.send_response(200 if self.path == "/healthz" else 404)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *_: object) -> None:
             """Quiet."""
 
     with http.server.HTTPServer(("127.0.0.1", 0), Healthy) as server:
