@@ -82,8 +82,8 @@ def _simulated(console: Console, found: FailureReport) -> None:
         left=2,
     )  # fmt: skip
     console.print(
-        "moved: share of all sources; of others: of members that stay; fullest: sources of the fullest "
-        "member, of the mean",
+        "moved: share of all sources; of others: share moved from members that stay; fullest: sources of the "
+        "fullest member, relative to the mean",
         style="dim", soft_wrap=True,
     )  # fmt: skip
     console.print()

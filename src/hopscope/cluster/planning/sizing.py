@@ -365,7 +365,7 @@ def _notes(plan: ClusterPlan, needed: int) -> list[str]:
     if plan.commit_load > 1:
         every = plan.members * demand.shards / COMMITS
         notes.append(
-            f"{plan.commits:.3g} commits/s, but the catalog was seen to take {COMMITS:g}: set "
+            f"{plan.commits:.3g} commits/s, but only {COMMITS:g} were measured for the catalog: set "
             f"lake.every_seconds to {ceil(every)} or more"
         )
     if decisive.what == "detector":
@@ -375,11 +375,11 @@ def _notes(plan: ClusterPlan, needed: int) -> list[str]:
     notes += [
         f"a report has {demand.hops:g} hops of eight fields, {plan.report_bytes:.0f} B on the wire, and "
         f"takes {plan.report_ns:.0f} ns of a core of about 2.5 GHz (path {demand.path})",
-        f"{100 * demand.headroom:.0f} % of each processor stay free, also with {demand.down} of the members "
-        "down; sources are spread evenly, as by a hash of many sources",
+        f"{100 * demand.headroom:.0f} % of each processor stays free, even with {demand.down} of the members "
+        "down; sources are assumed to be spread evenly, as by a hash of many sources",
         "memory: tables have two rows for each flow; disk: local history, and an hour in journals; S3: "
         "without the copies that the store itself makes",
-        "figures of costs were measured on two shared cores; how they grow with many cores was not: measure "
-        "yours with `hopscope bench`, and give it as --cost",
+        "costs were measured on two shared cores; how they grow with many cores was not measured: measure "
+        "yours with `hopscope bench`, and give them as --cost",
     ]
     return notes
