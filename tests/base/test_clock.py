@@ -1,4 +1,4 @@
-"""The clock of labels: the machine's, but never back."""
+"""The clock of labels: the machine's, but never back; and how far the machine's was set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from hopscope.base.clock import CATCH_UP, SteadyClock
+from hopscope.base.clock import CATCH_UP, SETTLE_NS, STEP_NS, ClockSteps, SteadyClock
 
 SECOND = 10**9
 HOUR = 3600 * SECOND
@@ -76,3 +76,33 @@ def test_it_never_goes_back_and_processes_agree() -> None:
     passed, real = np.diff(times), np.diff(steady)
     assert (passed >= 0).all()
     assert (passed >= real - -(-real // CATCH_UP)).all()
+
+
+def test_steps_are_found_and_counted_once() -> None:
+    """Forward and back, each once it has settled; two within that time are one, and none if they cancel."""
+    machine = Machine()
+    steps = ClockSteps(lambda: machine.wall, lambda: machine.steady)
+    for step in (HOUR, -HOUR, STEP_NS, -STEP_NS, 365 * 24 * HOUR):
+        assert steps.take() == 0
+        machine.wall += step
+        for _ in range(SETTLE_NS // (SECOND // 10)):
+            assert steps.take() is None
+            machine.go_on(SECOND // 10)
+        assert steps.take() == step
+    for second, total in ((HOUR, 2 * HOUR), (-HOUR, 0)):
+        machine.wall += HOUR
+        assert steps.take() is None
+        machine.wall += second
+        assert steps.take() is None
+        machine.go_on(SETTLE_NS)
+        assert steps.take() == total
+
+
+def test_a_clock_that_runs_faster_or_is_late_is_no_step() -> None:
+    """As NTP makes it, or if the process stands still, or sleeps with the machine."""
+    machine = Machine()
+    steps = ClockSteps(lambda: machine.wall, lambda: machine.steady)
+    for _ in range(100):
+        machine.go_on(HOUR)
+        machine.wall += STEP_NS - 1
+        assert steps.take() == 0

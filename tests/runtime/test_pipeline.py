@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from hopscope.wire.records import FrameBatch, Link, Records, ReportBatch
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
+SECOND = 10**9
+HOUR_NS = 3600 * SECOND
 SETTINGS = Settings.model_validate(
     {"detect": {"flow_rows": 16, "ports": 64, "sources": 16, "hop_pool": 4}, "history": {"ring_events": 1024}}
 )
@@ -60,6 +63,43 @@ def test_every_frame_is_counted() -> None:
     assert counters["busy_ns_total"] == sum(
         counters[f"busy_{part}_ns_total"] for part in ("capture", "decode", "detect", "journal")
     )
+
+
+@pytest.mark.parametrize("hours", [1, -1, 24])
+def test_a_clock_that_is_set_ends_nothing(hours: int) -> None:
+    """Flows and ports expire, sources become silent and values are pushed as late as if it had not been, but
+    for the time in which a table is swept.
+    """
+
+    def found(step_ns: int) -> tuple[list[tuple[Any, ...]], list[int]]:
+        blocks: list[Records] = []
+        settings = SETTINGS.model_copy(
+            update={"detect": SETTINGS.detect.model_copy(update={"push_seconds": 4.0, "idle_seconds": 12.0})}
+        )
+        pipeline = pipeline_of(
+            settings, Shard(settings.history, on_events=lambda events: blocks.append(events.copy()))
+        )
+        now = 1_700_000_000_000_000_000
+        for tenth in range(200):
+            if tenth in (0, 5, 29, 31, 35):  # the clock is set at 30
+                batch = frames(10 if tenth == 0 else 4, tenth)
+                batch.frames["time_ns"] = now
+                pipeline.step(batch)
+            if not 30 <= tenth < 33:
+                pipeline.tick(now, step_ns if tenth == 33 else 0)
+            now += 100_000_000 + (step_ns if tenth == 29 else 0)
+        events = np.concatenate(blocks)
+        began = np.where(np.abs(events["time_ns"] - now) > HOUR_NS // 2, 0, step_ns)
+        names = ("kind", "metric", "src_lo", "node_id", "port", "sequence")
+        what = zip(*(events[name].tolist() for name in names), strict=True)
+        each = sorted(zip(what, (events["time_ns"] - began).tolist(), strict=True))
+        return [key[:-1] for key, _ in each], [time for _, time in each]
+
+    plain, times = found(0)
+    assert {Kind.NEW_KEY, Kind.PUSH, Kind.FLOW_RECORD, Kind.SILENT} <= {kind for kind, *_ in plain}
+    other, moved = found(hours * HOUR_NS)
+    assert other == plain
+    assert np.abs(np.array(times) - moved).max() <= SECOND // 2
 
 
 def test_readers_see_only_what_the_journal_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,10 @@ import pytest
 
 from hopscope.capture.sockets import bind_share
 from hopscope.capture.udp.listener import UdpListener, UdpSender
+from hopscope.detect.merge import Merge
 from hopscope.runtime import processes
 from hopscope.runtime.pipeline.mode import Collector
+from hopscope.runtime.processes.detector import Detector
 from hopscope.runtime.processes.worker import (
     EVIDENCE_NS,
     RING_DELAY_NS,
@@ -75,7 +77,7 @@ def test_time_does_not_run_ahead_of_a_ring() -> None:
     for kind, lag_ns in (("ring", 30_000_000), ("udp", 0)):
         ticks, came = list[int](), reports(2)
         steps: Any = SimpleNamespace(
-            tick=ticks.append,
+            tick=lambda now_ns, _, ticks=ticks: ticks.append(now_ns),
             step=lambda *_, **__: None,
             count=lambda *_: None,
             counted=SimpleNamespace(collect=lambda _: None),
@@ -147,6 +149,24 @@ def test_ordinary_traffic_decides_nothing_and_costs_little(told: list[str]) -> N
     assert len(asked) < 30
 
 
+def test_a_step_of_the_clock_is_handed_on() -> None:
+    """With the first tick after it has settled; until then there is none."""
+    ticks: list[int] = []
+    steps: Any = SimpleNamespace(
+        tick=lambda _, step_ns: ticks.append(step_ns), counted=SimpleNamespace(collect=lambda _: None)
+    )
+    worker: Any = Worker(steps)
+    detector: Any = Detector(steps, Merge([]))
+    for process in (worker, detector):
+        process._tick = lambda _: True
+        process._clock = SimpleNamespace(take=iter([0, None, 5, 0]).__next__)
+        process._take = lambda: 0
+        for _ in range(4):
+            process.turn()
+        assert ticks == [0, 5, 0]
+        ticks.clear()
+
+
 def test_a_worker_that_is_ended_before_it_has_sockets(tmp_path: Path) -> None:
     """It ends without an error: the program stops while it starts."""
     stop = threading.Event()
@@ -179,7 +199,7 @@ def test_a_sink_that_stops_waits_for_what_its_ring_does_not_show_yet() -> None:
     )  # fmt: skip
     steps = SimpleNamespace(
         step=lambda frames, *_, **__: forwarded.append(len(frames)), count=lambda *_: None,
-        tick=lambda _: None, counted=SimpleNamespace(collect=lambda _: None),
+        tick=lambda *_: None, counted=SimpleNamespace(collect=lambda _: None),
     )  # fmt: skip
     worker = Worker(steps)  # type: ignore[arg-type]
     worker.receivers.append(receiver)  # type: ignore[arg-type]
@@ -204,7 +224,7 @@ def test_a_worker_that_stops_under_load_leaves_nothing_that_it_has_taken(
         taken: list[int] = []
         steps = SimpleNamespace(
             step=lambda frames, *_, **__: taken.append(len(frames)), count=lambda *_: None,
-            tick=lambda _: None, counted=SimpleNamespace(collect=lambda _: None), close=lambda: None,
+            tick=lambda *_: None, counted=SimpleNamespace(collect=lambda _: None), close=lambda: None,
         )  # fmt: skip
         worker = Worker(steps)  # type: ignore[arg-type]
         worker.receivers.append(receiver)

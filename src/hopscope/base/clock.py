@@ -1,4 +1,4 @@
-"""A clock that never goes back, and otherwise follows the machine's."""
+"""The machine's clock may be set: a clock that never goes back, and what finds how far it was set."""
 
 from __future__ import annotations
 
@@ -9,6 +9,42 @@ CATCH_UP = 16
 """After the machine's clock was put back, this one runs a sixteenth slower until both agree: durations are
 wrong by no more than that, and one second is caught up in 16.
 """
+STEP_NS = 2_000_000_000
+"""By how much the clock must be set to be a step; less than this is a delay of what depends on it."""
+SETTLE_NS = 500_000_000
+"""How long after a step reports with times of before it may still be on their way."""
+
+
+def running_ns() -> int:
+    """Time for which the machine runs, ns; nobody sets it, and it goes on while the machine sleeps."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
+
+
+class ClockSteps:
+    """Finds how far the machine's clock is set, while it is asked ten times per second. For one thread."""
+
+    def __init__(
+        self, wall: Callable[[], int] = time.time_ns, running: Callable[[], int] = running_ns
+    ) -> None:
+        self._wall, self._running = wall, running
+        self._ahead_ns = wall() - running()
+        self._step_ns = self._due_ns = 0
+
+    def take(self) -> int | None:
+        """How far the clock was set since the last call, ns, forward or (below 0) back; mostly 0. None: it
+        was set within SETTLE_NS, a later call says how far.
+        """
+        running = self._running()
+        ahead = self._wall() - running
+        step, self._ahead_ns = ahead - self._ahead_ns, ahead
+        if abs(step) >= STEP_NS:
+            self._step_ns += step
+            self._due_ns = running + SETTLE_NS
+        if running < self._due_ns:
+            return None
+        step, self._step_ns = self._step_ns, 0
+        return step
 
 
 class SteadyClock:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...base.clock import STEP_NS
 from ...memory.region import Region
 from ...settings.detect import DetectSettings
 from ..records import (
@@ -77,6 +78,18 @@ def open_tables(settings: DetectSettings, folder: Path | None, shard: int) -> di
     _mend_ports(tables["ports"])
     _mend_sources(tables["sources"])
     return tables
+
+
+def set_times(tables: dict[str, Region], now_ns: int, step_ns: int) -> None:
+    """The clock was set by `step_ns` and is now `now_ns`: times of before become those that it would have
+    had, so that ages stay. What was received after it was set is less than a second old.
+    """
+    for kind, region in tables.items():
+        rows = region[kind]
+        for name in ("last_ns", "pushed_ns"):
+            if name in (rows.dtype.names or ()):
+                times = rows[name]
+                times[(times != 0) & (np.abs(times - now_ns) > STEP_NS // 2)] += step_ns
 
 
 def live_flows(tables: dict[str, Region]) -> tuple[int, int]:

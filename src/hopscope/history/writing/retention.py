@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from ...base.clock import running_ns
 from ...memory.data_folder import read_owner
 from ...settings.history import HistorySettings
 from ..files.names import BESIDE, SegmentFile, damaged_files, list_segments, note_sequence
@@ -25,9 +26,9 @@ class AgeClock:
     """
 
     def __init__(
-        self, wall: Callable[[], int] = time.time_ns, running: Callable[[], int] | None = None
+        self, wall: Callable[[], int] = time.time_ns, running: Callable[[], int] = running_ns
     ) -> None:
-        self._wall, self._running = wall, running or _running_ns
+        self._wall, self._running = wall, running
         self._ahead_ns = wall() - self._running()
 
     def now_ns(self) -> int:
@@ -35,12 +36,7 @@ class AgeClock:
         return min(self._wall(), self._running() + self._ahead_ns + STEP_NS)
 
 
-def _running_ns() -> int:
-    clock = getattr(time, "CLOCK_BOOTTIME", None)  # it goes on while the machine sleeps
-    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
-
-
-_clock = AgeClock(time.time_ns, _running_ns)
+_clock = AgeClock()
 
 
 def expire(

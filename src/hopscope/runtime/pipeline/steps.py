@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ...detect.counters import INDEX
 from ...detect.distributions.region import Distributions
 from ...detect.evidence.datagrams import BatchDatagrams, DatagramReader, DatagramWriter
-from ...detect.flows.tables import live_flows
+from ...detect.flows.tables import live_flows, set_times
 from ...detect.report_queue import QueueWriter
 from ...memory.counter_region import CounterRegion
 from ...memory.region import Region
@@ -145,8 +145,10 @@ class Steps(ABC):
         """Take decoded reports, whose times are ns by `clock`, with the frames that they came in."""
 
     @abstractmethod
-    def tick(self, now_ns: int) -> None:
-        """Called ten times per second; `now_ns` since the epoch."""
+    def tick(self, now_ns: int, step_ns: int = 0) -> None:
+        """Called ten times per second; `now_ns` since the epoch, by a clock that was set by `step_ns` since
+        the last call.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -256,10 +258,12 @@ class Pipeline(Steps):
             events = self._detect(self.joining.update(batch, clock), frames, batch)
         self._write(events, decode_ns)
 
-    def tick(self, now_ns: int) -> None:
+    def tick(self, now_ns: int, step_ns: int = 0) -> None:
         """Pushes, expiry, silent sources, stages, the journal's age; `now_ns` since the epoch."""
         self.count("ticks_total", 1)
         self._now_ns = now_ns
+        if step_ns:
+            set_times(self.detection.tables, now_ns, step_ns)
         due = () if self.joining is None else self.joining.tick(now_ns)
         self._write(chain(self._detect(due), self.detection.tick(now_ns)))
         for stage in self._stages:
@@ -375,7 +379,7 @@ class HandOver(Steps):
         """No later frame was received before `horizon_ns`, ns since the epoch."""
         self._queue.advance(horizon_ns)
 
-    def tick(self, now_ns: int) -> None:
+    def tick(self, now_ns: int, step_ns: int = 0) -> None:
         """Count what waits, and whether reports were lost since the last tick."""
         self.count("ticks_total", 1)
         if self._share is not None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from ...base.clock import ClockSteps
 from ...base.process import loop
 from ...detect.counters import DETECTOR
 from ...detect.merge import WAIT_NS, Merge
@@ -61,6 +62,7 @@ class Detector:
         """`orphaned`: whether the supervisor was killed, so that the workers end at the same time as this."""
         self._pipeline, self._merge, self._orphaned = pipeline, merge, orphaned
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
+        self._clock = ClockSteps()
         self._busy_until_ns = 0
 
     def is_busy(self) -> bool:
@@ -77,13 +79,15 @@ class Detector:
         found, now = self._take(), time.monotonic_ns()
         if found:
             self._busy_until_ns = now + BUSY_NS
-        if self._tick(now):
-            self.tick(time.time_ns())
+        if self._tick(now) and (step_ns := self._clock.take()) is not None:
+            self.tick(time.time_ns(), step_ns)
         return found
 
-    def tick(self, now_ns: int) -> None:
-        """What the time brings, without running ahead of reports that wait for a worker."""
-        self._pipeline.tick(min(now_ns, max(self._merge.horizon_ns, now_ns - WAIT_NS)))
+    def tick(self, now_ns: int, step_ns: int = 0) -> None:
+        """What the time brings, without running ahead of reports that wait for a worker. The clock was set by
+        `step_ns`.
+        """
+        self._pipeline.tick(min(now_ns, max(self._merge.horizon_ns, now_ns - WAIT_NS)), step_ns)
         self._pipeline.counted.collect(self)
 
     def drain(self) -> None:

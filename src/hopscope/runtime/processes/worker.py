@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...base.clock import ClockSteps
 from ...base.process import loop
 from ...capture.errors import InterfaceGoneError
 from ...detect.report_queue import CLOSED
@@ -358,6 +359,7 @@ class Worker:
         self.received: Counter[str] = Counter()
         """What all listeners had counted at the last tick, by key of `detect.counters`."""
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
+        self._clock = ClockSteps()
         self._newest_ns = 0
         """When the newest frame arrived."""
 
@@ -418,7 +420,9 @@ class Worker:
         if isinstance(self._steps, HandOver):
             self._steps.advance(horizon)
         if self._tick(time.monotonic_ns()):
-            self._steps.tick(self._reached(time.time_ns()))
+            step_ns = self._clock.take()
+            if step_ns is not None:
+                self._steps.tick(self._reached(time.time_ns()), step_ns)
             self._collect()
         return frames
 
