@@ -133,6 +133,34 @@ def test_every_report_has_its_place(
     assert taken == {"received": counted["reports_total"], "lost": lost}
 
 
+def test_a_collector_that_was_restarted_says_nothing_of_what_it_took(
+    listener: UdpListener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its counters began again: the difference would be too small, or below zero."""
+
+    def started(time_ns: int) -> None:
+        to = [f"udp://127.0.0.1:{listener.port}"]
+        owner = {"listen": to, "regions": str(tmp_path), "started_ns": time_ns}
+        (tmp_path / "owner.json").write_text(json.dumps(owner))
+
+    def taken(*_: object) -> dict[str, object]:
+        started(2)
+        return {"received": -7, "lost": {}}
+
+    monkeypatch.setattr(blast, "_taken", taken)
+    for form in ("json", "text"):
+        started(1)
+        words = ("--seconds", 0.1, "--data", tmp_path, "--format", form)
+        done = hopscope("blast", "--to", f"udp://127.0.0.1:{listener.port}", *words)
+        assert done.returncode == 1, done.stderr
+        if form == "json":
+            found = json.loads(done.stdout)
+            assert found["restarted"] is True
+            assert not {"received", "lost"} & found.keys()
+        else:
+            assert done.stdout.splitlines()[-1].startswith("received  not known: the collector was restarted")
+
+
 @pytest.mark.parametrize(
     ("listen", "to", "anywhere", "found"),
     [

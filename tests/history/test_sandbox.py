@@ -265,6 +265,18 @@ def test_parquet_writes_nowhere_else(history: History, text: str, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+def test_a_journal_that_cannot_be_read_is_named(tmp_path: Path, make_events: Callable[..., Any]) -> None:
+    """As of a collector that once ran as root: it is no matter of memory or time."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(make_events(10))
+    journal = next((tmp_path / "journal").glob("*.journal"))
+    journal.unlink()
+    journal.mkdir()  # which root cannot read, either
+    with History(tmp_path) as opened, pytest.raises(SqlError) as error:
+        opened.sql("SELECT count(*) FROM events")
+    assert str(error.value) == f"{journal}: Is a directory"
+
+
 def test_a_query_that_is_stopped_leaves_others_alone(history: History) -> None:
     """Two queries run; one is stopped: its process ends, the other answers, and so does the next one."""
     stop, found = threading.Event(), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -16,6 +17,8 @@ from support.small_disk import fill, small_disk
 FIRST = Tables(
     "notes", ("CREATE TABLE notes (text TEXT NOT NULL UNIQUE); CREATE INDEX by_text ON notes (text);",)
 )
+STRANGER = 42_425
+"""A user that the machine does not know."""
 SECOND = Tables(
     "notes", (*FIRST.migrations, "ALTER TABLE notes ADD COLUMN kind TEXT NOT NULL DEFAULT 'plain';")
 )
@@ -43,6 +46,25 @@ def test_the_file_is_private_and_made_at_first_use(tmp_path: Path) -> None:
     database.path.chmod(0o644)
     assert database.rows("SELECT text FROM notes") == [("one",)]
     assert database.path.stat().st_mode & 0o777 == 0o600
+    database.close()
+
+
+def test_only_the_collectors_user_and_root_make_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of another one, who may write into the folder, would lock the collector out."""
+    (tmp_path / "owner.lock").touch()
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    database = opened(tmp_path)
+    with pytest.raises(OperatorsError, match="is another user's: run this as that user, or as root"):
+        database.rows("SELECT text FROM notes")
+    assert not database.path.exists()
+    monkeypatch.setattr(os, "geteuid", lambda: mine)
+    if mine == 0:  # who makes it for the collector, whose lock it is
+        os.chown(tmp_path / "owner.lock", STRANGER, STRANGER)
+    write(database, "one")
+    assert database.path.stat().st_uid == (tmp_path / "owner.lock").stat().st_uid
     database.close()
 
 

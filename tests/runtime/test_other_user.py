@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from hopscope.base.process.control_client import SOCKET_NAME
 from hopscope.runtime.checks.environment import findings
 from hopscope.runtime.checks.other_user import CREDENTIALS, may_have
 from hopscope.settings.collector import Settings
@@ -108,6 +110,26 @@ def test_folders_that_are_closed_have_no_settings() -> None:
     row = rows[f"data folder {closed}/hopscope"]
     assert (row["verdict"], row["found"]) == ("bad", "Permission denied")
     assert rows["http://0.0.0.0:0"]["advice"] == "check as the collector's user"
+
+
+def test_the_collector_of_another_user_is_no_collector_that_does_not_run() -> None:
+    """Its socket is closed to others: commands say whose it is."""
+    with home_of_user() as home, socket.socket(socket.AF_UNIX) as listener:
+        data = home / "theirs"
+        data.mkdir(mode=0o755)
+        listener.bind(str(data / SOCKET_NAME))
+        (data / SOCKET_NAME).chmod(0o600)
+        listener.listen()
+        for who in (data / SOCKET_NAME, data):
+            os.chown(who, OTHER, OTHER)
+        command = [sys.executable, "-m", "hopscope"]
+        said = f"hopscope: the collector on {data} answers its user ({OTHER}) and root: run this as such\n"
+        for mode in (0o755, 0o744):
+            data.chmod(mode)
+            for words in ("limits show", "open", "top --once"):
+                asked = as_user([*command, *words.split(), "--data", str(data)], home)
+                done = subprocess.run(asked, cwd=home, capture_output=True, text=True, check=False)
+                assert (done.returncode, done.stdout, done.stderr) == (2, "", said), (oct(mode), words)
 
 
 def test_a_full_disk_is_found(tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
 
     Reports are 2.0 with INT-MD, each a datagram unless they are grouped. The counters of a collector on this
     machine show what it took, and why it lost others; sending costs a processor of its own, and on loopback
-    also most of the receiving. Exit status 1: reports were lost; 2: it could not start, or nobody listens.
+    also most of the receiving. Exit status 1: reports were lost, or the collector was restarted meanwhile;
+    2: it could not start, or nobody listens.
     """
     from ..capture.sockets import resolve
     from ..present.collector_state import CollectorState
@@ -144,6 +145,7 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     state = None if folder is None else CollectorState(folder, fresh_seconds=0)
     with closing(sender):
         before = None if state is None else state.counters()
+        started = _started(folder)
         sender.send(made.next(1))
         time.sleep(PROBE_SECONDS)
         sender.send(made.next(1))
@@ -165,12 +167,13 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
         if load.events:
             result["events"] = events
     if state is not None and before is not None:
-        result |= _taken(state, before, result["sent"], load)
+        taken = _taken(state, before, result["sent"], load)
+        result |= taken if _started(folder) == started else {"restarted": True}
     if form is Summary.JSON:
         print(json.dumps(result))
     else:
         _print(result, load)
-    raise typer.Exit(int(bool(result.get("lost"))))
+    raise typer.Exit(int(bool(result.get("lost") or "restarted" in result)))
 
 
 def _listener(settings: Settings) -> str:
@@ -255,6 +258,13 @@ def _collector_at(settings: CollectorOptions, target: ListenSettings, *, anywher
     return next((folder for folder in folders if _listens(folder, target, anywhere=anywhere)), None)
 
 
+def _started(folder: Path | None) -> object:
+    """When the collector of a folder started: then its counters began."""
+    from ..memory.data_folder import read_owner
+
+    return folder and read_owner(folder).get("started_ns")
+
+
 def _listens(folder: Path, target: ListenSettings, *, anywhere: bool) -> bool:
     """Whether the collector of a folder receives at this address and port; `anywhere`: at any address.
 
@@ -326,6 +336,8 @@ def _print(result: dict[str, Any], load: LoadOptions) -> None:
     )
     if "events" in result:
         print(f"events    {result['events']:,} caused")
+    if "restarted" in result:
+        print("received  not known: the collector was restarted, and its counters began again")
     if "received" in result:
         share = f"{result['received'] / result['sent']:.1%}"
         if result["received"] > result["sent"]:

@@ -148,10 +148,12 @@ class Database:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file, or make it; it is readable by its user alone, whatever the umask is. Made by root, it is
-    the folder's user's: `sudo hopscope users add` must not lock the collector out.
+    """Open the file, or make it; it is readable by its user alone, whatever the umask is. That is the user of
+    the collector, who must not be locked out: root makes it for that user, others do not make it.
     """
-    user = path.parent.stat()
+    user = _collector(path.parent)
+    if os.geteuid() not in (0, user.st_uid) and not path.exists():
+        raise OperatorsError(f"{path}: the data folder is another user's: run this as that user, or as root")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         state = os.fstat(descriptor)
@@ -171,6 +173,12 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _collector(folder: Path) -> os.stat_result:
+    """Whose collector it is: that of the file that it locks, else of the folder."""
+    lock = folder / "owner.lock"
+    return (lock if lock.exists() else folder).stat()
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

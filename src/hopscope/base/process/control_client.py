@@ -33,8 +33,19 @@ class UnansweredError(ControlError):
 
 
 def not_running(folder: Path) -> str:
-    """What to say where there is no collector."""
+    """What to say where there is no collector, or where it is closed to this user."""
+    for path, right in ((folder, os.X_OK), (folder / SOCKET_NAME, os.W_OK)):
+        if os.access(path, os.F_OK) and not os.access(path, right):
+            return f"the collector on {folder} answers its user ({_owner(path)}) and root: run this as such"
     return f"no collector is running on {folder}: `hopscope collect` starts one, --data names another folder"
+
+
+def _owner(path: Path) -> str:
+    """Name of the user whose file this is, or the number of one without a name."""
+    try:
+        return path.owner()
+    except KeyError:
+        return str(path.stat().st_uid)
 
 
 @contextmanager
@@ -65,7 +76,7 @@ def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict
             failed = UnansweredError
             connection.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             line = _read_line(connection)
-    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError, PermissionError):
         raise failed(not_running(folder)) from None
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__

@@ -76,6 +76,10 @@ def answer(request: dict[str, Any], body: bytes) -> bytes:
         place = {"line": error.line, "column": error.column} if isinstance(error, SqlError) else {}
         of_files = isinstance(error, FilesError)
         return json.dumps({"error": str(error), "of_files": of_files, **place}).encode() + b"\n"
+    except OSError as error:
+        return (
+            json.dumps({"error": f"{error.filename}: {error.strerror}", "of_files": False}).encode() + b"\n"
+        )
 
 
 def _of_files(request: dict[str, Any], body: bytes) -> Table | bytes:
