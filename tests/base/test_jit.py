@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,21 @@ def test_kernels_that_others_could_have_written_are_not_used(
     said = capsys.readouterr().err
     assert said.count("can be written by other users, so it is not used") == (which == "folder")
     kernel_cache._distrusted.cache_clear()
+
+
+def test_kernels_of_older_versions_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 30 days in which nothing has loaded them; those of this version stay, whatever the clock says."""
+    monkeypatch.setenv("HOPSCOPE_KERNEL_CACHE", str(tmp_path))
+    kernel = kernel_cache.PACKAGE / "wire" / "decode" / "decode_kernel.py"
+    current = f"target/{kernel_cache.folder_of(kernel)}/file"
+    names = (
+        current,
+        "target/wire.decode.decode_kernel/older/file",
+        "target/wire.decode.decode_kernel/new/file",
+    )
+    for name, days in zip(names, (31, 31, 29), strict=True):
+        kernel_cache.write(name, b"code")
+        then = time.time() - days * 86_400
+        os.utime((kernel_cache.cache_folder() / name).parent, (then, then))
+    kernel_cache.prune()
+    assert [kernel_cache.find(name) is not None for name in names] == [True, False, True]

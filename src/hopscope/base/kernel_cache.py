@@ -202,8 +202,11 @@ def write(name: str, content: bytes) -> None:
 
 
 def prune() -> None:
-    """Delete kernels that nothing has loaded for long: those of older versions, mostly."""
+    """Delete kernels that nothing has loaded for long: those of older versions. Those of this one stay, also
+    if the machine's clock is far ahead.
+    """
+    current = {folder_of(path) for path in PACKAGE.rglob("*_kernel.py")}
     oldest = time.time() - KEEP_SECONDS
     for folder in cache_folder().glob("*/*/*/"):
-        if folder.stat().st_mtime < oldest:
+        if f"{folder.parent.name}/{folder.name}" not in current and folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)

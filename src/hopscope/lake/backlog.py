@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..base.clock import running_ns
 from ..history.follow import EventFollower
 
 
@@ -16,7 +17,8 @@ class Backlog:
         self._follower = EventFollower(folder)
         self.ends: dict[int, int] = {}
         """1 + the newest sequence of each shard, at the last `look`."""
-        self._oldest: dict[int, tuple[int, int]] = {}
+        self._oldest: dict[int, tuple[int, int, int]] = {}
+        """By shard, its mark, the time of the first event from there on, and when that was read."""
 
     def look(self) -> None:
         """Look how far history goes now."""
@@ -27,22 +29,22 @@ class Backlog:
         return sum(max(0, end - marks.get(shard, 0)) for shard, end in self.ends.items())
 
     def age_seconds(self, marks: Mapping[int, int]) -> float:
-        """Age of the oldest of them by its time; 0: there is none."""
-        times = [self._time_ns(shard, marks.get(shard, 0)) for shard in self.ends]
-        oldest = min((time_ns for time_ns in times if time_ns is not None), default=None)
-        return 0.0 if oldest is None else max(0.0, (time.time_ns() - oldest) / 1e9)
+        """Age of the oldest of them by its time, or by when it was found, if the clock was set back since; 0:
+        there is none.
+        """
+        return max((self._age_ns(shard, marks.get(shard, 0)) for shard in self.ends), default=0) / 1e9
 
-    def _time_ns(self, shard: int, mark: int) -> int | None:
-        """Time of the first event from the mark on; it is read once, since that may take a file."""
+    def _age_ns(self, shard: int, mark: int) -> int:
+        """Age of the first event from the mark on, which is read once, since that may take a file."""
         if mark >= self.ends[shard]:
-            return None
+            return 0
         known = self._oldest.get(shard)
         if known is None or known[0] != mark:
             events = self._follower.read(shard, mark, 1)
             if not len(events):
-                return None
-            known = self._oldest[shard] = mark, int(events["time_ns"][0])
-        return known[1]
+                return 0
+            known = self._oldest[shard] = mark, int(events["time_ns"][0]), running_ns()
+        return max(time.time_ns() - known[1], running_ns() - known[2])
 
     def close(self) -> None:
         """Close files."""

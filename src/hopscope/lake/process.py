@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..base.clock import running_ns
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
 from ..base.process.stop import Stop
@@ -162,6 +163,7 @@ class LakeProcess:
             },
             "maintenance": self._maintained,
             "time_ns": time.time_ns(),
+            "running_ns": running_ns(),
         }
 
     # ---------------------------------------------------------------------------------- the writer

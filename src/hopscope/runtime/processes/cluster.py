@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...base.clock import running_ns
 from ...base.log import logger
 from ...cluster.membership.members import as_text
 from ...cluster.process import Condition, Context, Part
@@ -170,7 +170,7 @@ def _lag(regions: Path) -> dict[str, Any]:
     status = read_status(regions)
     if not status:
         return {"lag_problem": "the lake process has not started"}
-    silent = (time.time_ns() - status["time_ns"]) / 1e9
+    silent = (running_ns() - status["running_ns"]) / 1e9
     problem = status["problem"] if silent < SILENT_SECONDS else f"its process is silent for {silent:.0f} s"
     return {
         "lag_events": status["lag_events"],
