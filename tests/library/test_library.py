@@ -15,7 +15,7 @@ import pytest
 
 import hopscope
 from hopscope.capture.pcap.reader import PcapWriter
-from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
 from hopscope.library import interface
 from hopscope.library.interface import Events, Hops, Reports
 from hopscope.runtime.pipeline.mode import pipeline_of
@@ -215,6 +215,19 @@ def test_tables(capture: Path, kind: str) -> None:
     assert (rows[0]["src"], rows[0]["source"], rows[0]["kind"]) == ("10.0.0.1", "192.0.2.1", "int")
     hops = getattr(batch.hops, f"to_{kind}")()
     assert len(hops) == len(batch.hops)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_why_an_alarm_was_cleared_is_a_name(kind: str) -> None:
+    """As `kind` and `metric` are; events that clear nothing have no reason, as in SQL."""
+    pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind))
+    records = np.zeros(3, EVENT)
+    records["kind"] = [Kind.RAISED, Kind.CLEARED, Kind.CLEARED]
+    records["reason"] = [0, ClearReason.VALUE, ClearReason.EXPIRED]
+    column = getattr(Events(records), f"to_{kind}")()["reason"]
+    found = column.to_pylist() if kind == "arrow" else column.to_list()
+    assert [name if isinstance(name, str) else None for name in found] == [None, "value", "expired"]
+    assert len(getattr(Events(records[:0]), f"to_{kind}")()) == 0
 
 
 def test_a_missing_table_library_is_told(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load
 from hopscope.settings.configuration.secrets import Scrubber, secrets_of, shown_tree, unreadable
+from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.shown import WEBHOOKS, shown
 from hopscope.settings.section import is_secret
 from hopscope.settings.serve import ServeSettings
@@ -226,3 +227,8 @@ def test_a_cluster_and_a_lake_show_no_secret(tmp_path: Path) -> None:
     assert settings.lake.place == "postgresql://u:***@h/lake, s3://bucket"
     scrub = Scrubber(secrets_of(settings, environment))
     assert scrub(" ".join(f"sesame-{number}" for number in range(1, 7))).split() == ["***"] * 6
+
+
+def test_a_destination_without_url_is_shown_as_its_kind() -> None:
+    """As one of another package, which writes files."""
+    assert ExportSettings(kind="lines").place == "lines"

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ..base import announce, kernel_cache
 from ..base.errors import HopscopeError
-from ..detect.records import EVENT, Kind, Metric
+from ..detect.records import EVENT, ClearReason, Kind, Metric
 from ..settings.collector import Settings
 from ..settings.configuration.errors import error_lines
 from ..settings.custom_dialect import DialectSettings
@@ -248,7 +248,10 @@ class Events(_Table):
         return {Kind(code).label: int(count) for code, count in zip(codes.tolist(), counts, strict=True)}
 
     def _readable(self) -> tables.Readable:
-        return tables.readable(self.records, {"kind": Kind, "metric": Metric})
+        texts = tables.readable(self.records, {"kind": Kind, "metric": Metric, "reason": ClearReason})
+        pairs = zip(texts["kind"], texts["reason"], strict=True)
+        texts["reason"] = [str(reason) if kind == Kind.CLEARED.label else None for kind, reason in pairs]
+        return texts
 
 
 class Collection:

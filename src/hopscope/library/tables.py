@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 Columns = dict[str, npt.NDArray[Any]]
-Readable = dict[str, npt.NDArray[Any] | list[str]]
+Readable = dict[str, npt.NDArray[Any] | list[str] | list[str | None]]
 """Columns of numbers, or of one list of numbers per row, as arrays; of text as lists."""
 
 
@@ -49,7 +49,7 @@ def to_arrow(table: Readable) -> pyarrow.Table:
     except ImportError as error:
         raise HopscopeError(f"pyarrow is not installed: {install_command('arrow')}") from error
 
-    def array(column: npt.NDArray[Any] | list[str]) -> pyarrow.Array[Any]:
+    def array(column: npt.NDArray[Any] | list[str] | list[str | None]) -> pyarrow.Array[Any]:
         if isinstance(column, list):
             return pyarrow.array(column, pyarrow.string())
         values = pyarrow.from_numpy_dtype(column.dtype)
@@ -67,7 +67,7 @@ def to_pandas(table: Readable) -> pandas.DataFrame:
     except ImportError as error:
         raise HopscopeError(f"pandas is not installed: {install_command('pandas')}") from error
 
-    def series(column: npt.NDArray[Any] | list[str]) -> pandas.Series[Any]:
+    def series(column: npt.NDArray[Any] | list[str] | list[str | None]) -> pandas.Series[Any]:
         if isinstance(column, list):
             return pandas.Series(column, dtype="str")
         return pandas.Series(list(column), dtype="object") if column.ndim == 2 else pandas.Series(column)
@@ -82,7 +82,7 @@ def to_polars(table: Readable) -> polars.DataFrame:
     except ImportError as error:
         raise HopscopeError(f"Polars is not installed: {install_command('polars')}") from error
 
-    def series(name: str, column: npt.NDArray[Any] | list[str]) -> polars.Series:
+    def series(name: str, column: npt.NDArray[Any] | list[str] | list[str | None]) -> polars.Series:
         return polars.Series(name, column, polars.String if isinstance(column, list) else None)
 
     return polars.DataFrame({name: series(name, column) for name, column in table.items()})

@@ -12,6 +12,9 @@ from ...cluster.planning.failures import ACTIONS, HASHES, FailureReport, times
 from ...cluster.planning.sizing import ClusterPlan, ReportPath, plan_cluster
 from .plot import canvas
 
+_LINES: dict[ReportPath, str] = {"udp": "-", "ring": "--", "trains": ":", "xdp": "-."}
+"""Styles by which curves are seen through each other: often one resource decides for several paths."""
+
 
 def save(path: Path, plan: ClusterPlan, found: FailureReport | None) -> None:
     """Write members by rate, and the simulation, as one picture. Raises HopscopeError."""
@@ -30,16 +33,17 @@ def _members(axes: Any, plan: ClusterPlan) -> None:
     demand = plan.demand
     rates = np.geomspace(demand.reports / 30, demand.reports * 3, 60)
     events = demand.events / demand.reports
-    kinds: tuple[ReportPath, ...] = ("udp", "ring", "trains", "xdp")
-    for kind in kinds:
+    for kind, style in _LINES.items():
         needed = [
             plan_cluster(replace(demand, reports=rate, events=rate * events, path=kind, members=None)).members
             for rate in rates
         ]
-        axes.plot(rates / 1e6, needed, label=kind, linewidth=2 if kind == demand.path else 1)
+        axes.plot(rates / 1e6, needed, style, label=kind, linewidth=2.5 if kind == demand.path else 1.5)
     axes.plot(demand.reports / 1e6, plan.members, "ko", label="this plan")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("reports [M/s]")
     axes.set_ylabel(f"members of {demand.cores} cores")
     axes.set_title(
@@ -57,6 +61,7 @@ def _moved(axes: Any, found: FailureReport) -> None:
         axes.plot(place, [100 * m.expected for m in each], "k_", markersize=12)
     axes.set_xticks(range(len(ACTIONS)), ACTIONS)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylabel("sources that move [%]")
     axes.set_title(f"simulated, {found.model.members} members; lines: closed form", fontsize=10)
     axes.legend(fontsize=8)
@@ -69,7 +74,7 @@ def _times(axes: Any, found: FailureReport) -> None:
             np.sort(values), 100 * (np.arange(len(values)) + 1) / len(values), label=what.replace("_", " ")
         )
     axes.set_xlabel("time since a member was killed [s]")
-    axes.set_ylabel("of the failures [%]")
+    axes.set_ylabel("share of the failures [%]")
     axes.set_xlim(left=0)
     axes.set_title("simulated", fontsize=10)
     axes.legend(fontsize=8)

@@ -36,6 +36,7 @@ def save(path: Path, plan: LabelPlan, found: PlanCheck | None) -> None:
     )  # fmt: skip
     cost.axvline(1e3 * best.interval, color="k", linewidth=0.8)
     cost.set_yscale("log")
+    cost.yaxis.set_major_formatter("{x:g}")
     cost.set_ylabel("share [%]")
     cost.set_title(f"cost on a path of {demand.hops} switches, {demand.algorithm}", fontsize=10)
     for axes in (coverage, cost):

@@ -72,6 +72,8 @@ def _network(axes: Any, plan: NetworkPlan) -> None:
     axes.axvline(plan.switches, color="grey", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("switches")
     axes.set_ylabel("collectors")
     axes.set_title(f"{count(plan.rate)} reports/s from each switch")

@@ -54,4 +54,4 @@ class ExportSettings(Section):
     @property
     def place(self) -> str:
         """Where it is, as it may be shown: without passwords."""
-        return shown(getattr(self, "url", "")) or self.kind
+        return shown(self.url) if hasattr(self, "url") else self.kind
