@@ -103,35 +103,35 @@ def settings() -> str:
         "`~/.config/hopscope/config.toml`; a `hopscope.toml` of another user is an error. "
         "Flags win over the environment, the "
         "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`), "
-        "`NAME` a name that you choose (`[dialects.mine]`). In a variable or `--set`, words of a list are "
-        "separated by blanks or commas; other lists and tables are written as in TOML: "
+        "`NAME` a name that you choose (`[dialects.mine]`). In a variable or `--set`, the words of a list "
+        "are separated by spaces or commas; other lists and tables are written as in TOML: "
         '`--set \'direct.stores=[{name = "paths", primitive = "append"}]\'`. '
         "An unknown key is an error.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
-        + "\n## Destinations\n\nA destination `[export.NAME]` has these settings besides, by `kind`.\n"
+        + "\n## Destinations\n\nA destination `[export.NAME]` has these additional settings, by `kind`.\n"
         + "".join(_settings_of_kind(kind, model) for kind, model in EXPORT_KINDS.items())
         + "\n## Destinations of metrics\n\n"
-        "A destination `[metrics.NAME]` has these settings besides, by `kind`.\n"
+        "A destination `[metrics.NAME]` has these additional settings, by `kind`.\n"
         + "".join(
             _settings_of_kind(kind, model, MetricsSettings, "metrics")
             for kind, model in METRICS_KINDS.items()
         )
         + "\n## Devices that are asked for names and counters\n\n"
-        "A table `[names_from.NAME]` has these settings besides, by `kind`.\n"
+        "A table `[names_from.NAME]` has these additional settings, by `kind`.\n"
         + "".join(
             _settings_of_kind(kind, model, DeviceSettings, "names_from")
             for kind, model in DEVICE_KINDS.items()
         )
         + "\n## Switches that the controller reaches\n\n"
-        "A table `[switches.NAME]` has these settings besides, by `kind`.\n"
+        "A table `[switches.NAME]` has these additional settings, by `kind`.\n"
         + "".join(
             _settings_of_kind(kind, model, ControlledSettings, "switches")
             for kind, model in CONTROLLED_KINDS.items()
         )
         + "\n## INT on Linux interfaces\n\n"
-        "The table `[switch]` of the file of `hopscope switch`, which has no other.\n\n"
+        "The file of `hopscope switch` has the table `[switch]`.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(SwitchSettings, "switch.")))
-        + "\nThe table `[agent]` of the same file, for `hopscope switch serve`.\n\n"
+        + "\nFor `hopscope switch serve`, the same file also has the table `[agent]`.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(AgentSettings, "agent.")))
     )
 

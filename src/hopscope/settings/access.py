@@ -17,8 +17,8 @@ class OidcSettings(Section):
     """Login by OpenID Connect (authorization code with PKCE); it needs the extra `oidc` and `public_url`."""
 
     issuer: str = Field(default="", pattern=r"^(https?://[^?#@\s]+)?$")
-    """Address of the provider, as `https://login.example/realms/noc`; empty: none. Its configuration is read
-    from `/.well-known/openid-configuration` there.
+    """Address of the provider, such as `https://login.example/realms/noc`; empty: none. Its configuration is
+    read from `/.well-known/openid-configuration` there.
     """
     client_id: str = ""
     """Name of Hopscope at the provider. The redirect address to register there is `public_url` with
@@ -30,7 +30,7 @@ class OidcSettings(Section):
     name_claim: str = "preferred_username"
     """Claim of the ID token with the user's name; `sub` if it is absent."""
     role_claim: str = "groups"
-    """Claim of the ID token with a text or a list of texts that decide on the role."""
+    """Claim of the ID token with a string or a list of strings that determine the role."""
     operators: tuple[str, ...] = ()
     """Values of the role claim that make an operator."""
     viewers: tuple[str, ...] = ()

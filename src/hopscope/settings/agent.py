@@ -21,8 +21,8 @@ class AgentSettings(Section):
     listen: Annotated[str, AfterValidator(_listen)] = "127.0.0.1:7255"
     """Address and TCP port; any address except loopback needs `cert_file`."""
     token: Token
-    """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` names where it
-    is.
+    """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` says where to
+    find it.
     """
     cert_file: Path | None = None
     """TLS: certificate (PEM)."""

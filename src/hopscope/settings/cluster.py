@@ -37,15 +37,17 @@ class ClusterSettings(NatsAccess):
     """NATS servers with JetStream, `nats://HOST:PORT`, or `tls://HOST:PORT`; any that answers is used. Beyond
     loopback they need a user, a token, credentials or a certificate."""
     replicas: int = Field(default=3, ge=1, le=5)
-    """NATS servers that keep each bucket and stream, when `hopscope cluster init` makes them."""
+    """Number of NATS servers that keep each bucket and stream that `hopscope cluster init` makes."""
     address: str = Field(default="", max_length=256)
-    """Address of the API of this member, as others show it; empty: that on which it serves."""
+    """Address of this member's API that other members show; empty: the address on which it serves."""
     heartbeat_seconds: Seconds = Field(default=3.0, ge=0.1)
     """How often a member renews its record."""
     member_seconds: Seconds = Field(default=10.0, ge=1)
     """A member whose record is older than this is missing; at least twice `heartbeat_seconds`."""
     answer_seconds: Seconds = Field(default=2.0, ge=0.05, le=60)
-    """How long a question waits for servers and members, together. Members that did not answer are named."""
+    """How long a question waits for servers and members in total. The answer names members that did not
+    reply.
+    """
     events: Literal["none", "stream"] = "none"
     """`stream`: all events of this member also go to a stream of the cluster, replicated by NATS."""
     stream_bytes: int = Field(default=1024**3, ge=1024**2)
@@ -57,7 +59,9 @@ class ClusterSettings(NatsAccess):
     """Command (program and arguments) that is run when this member is ready for reports, for example to
     announce its route; empty: none."""
     withdraw: tuple[Word, ...] = ()
-    """Command that is run when this member should get no more reports: it is drained, not ready, or stops."""
+    """Command that is run when this member should get no more reports, because it is drained, not ready, or
+    stops.
+    """
 
     @property
     def enabled(self) -> bool:

@@ -33,7 +33,7 @@ class LogSettings(Section):
     """The log, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least level of messages; `debug` also shows what libraries report."""
+    """Lowest level of messages that are logged; `debug` also shows messages of libraries."""
     format: Literal["auto", "text", "json"] = "auto"
     """`auto`: text on a terminal, else JSON, an object per line."""
 
@@ -48,19 +48,22 @@ class Settings(Section):
     names: Path | None = None
     """File (TOML or CSV) with the names of nodes and ports."""
     names_from: NamedDevices = Field(default={})
-    """Devices that are asked for names and counters by SNMP or gNMI, by name, as `[names_from.edge]`. A
-    name in the file `names` comes first."""
+    """Devices that Hopscope queries for names and counters over SNMP or gNMI, by name, such as
+    `[names_from.edge]`. A name in the file `names` takes precedence.
+    """
     listen: tuple[ListenSettings, ...] = (ListenSettings(),)
     """Listeners."""
     pause_ms: float = Field(default=10.0, ge=0.5, le=100)
     """Longest time that reports wait in a socket so that a worker takes about 2000 at once, which costs less
-    for each; events come at most that much later. While few arrive, the pause is 2.5 ms. It is at most 1 ms
-    for each MiB of the receive buffer, and 0.5 ms with less than 4 MiB; 1 ms with several workers and in a
-    sink that forwards. With an XDP program it is not shortened while few arrive, but is 0.5 ms while the
-    program waits for the worker."""
+    per report; it delays events by as much. While few reports arrive, the pause is 2.5 ms. It is at most 1 ms
+    per MiB of the receive buffer, 0.5 ms with less than 4 MiB, and 1 ms with several workers or in a sink
+    that forwards. With an XDP program it is not shortened while few reports arrive, but is 0.5 ms while the
+    program waits for the worker.
+    """
     processors: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    """Processors of the workers, in their order, and then of the detector, if there are several: one each,
-    which nothing else of Hopscope uses. Empty: the system chooses."""
+    """Processors for the workers, in their order, and then for the detector, if there are several workers:
+    one each, which no other process of Hopscope uses. Empty: the system chooses.
+    """
     detect: DetectSettings = DetectSettings()
     """State and events."""
     postcards: PostcardSettings = PostcardSettings()
@@ -71,15 +74,18 @@ class Settings(Section):
     """HTTP API and console."""
     member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
     """Name of this collector in a cluster, in the lake and in what it exports; empty: the name of the
-    machine. It is never used again for another data folder."""
+    machine. A name belongs to one data folder; never use it again for another.
+    """
     cluster: ClusterSettings = ClusterSettings()
     """Other collectors: members of one cluster."""
     lake: LakeSettings = LakeSettings()
     """Shared history of all members."""
     export: NamedExports = Field(default={})
-    """Databases, buses and receivers of alerts that events go to, and Redis, by name, as `[export.lab]`."""
+    """Destinations of events, by name, such as `[export.lab]`: databases, buses, receivers of alerts, and
+    Redis.
+    """
     metrics: NamedMetrics = Field(default={})
-    """Servers to push metrics to, by name, as `[metrics.lab]`."""
+    """Servers to push metrics to, by name, such as `[metrics.lab]`."""
     log: LogSettings = LogSettings()
     """The log."""
     sink: SinkSettings = SinkSettings()
@@ -89,13 +95,13 @@ class Settings(Section):
     label: LabelSettings = LabelSettings()
     """INT-label: labels from last hops, and the controller."""
     switches: NamedSwitches = Field(default={})
-    """Switches that the controller reaches, by name, as `[switches.leaf1]`."""
+    """Switches that the controller reaches, by name, such as `[switches.leaf1]`."""
     control: ControlSettings = ControlSettings()
-    """What the controller asks of its switches."""
+    """What the controller sets on its switches."""
     direct: DirectSettings = DirectSettings()
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})
-    """Custom dialects by name, as `[dialects.mine]`."""
+    """Custom dialects by name, such as `[dialects.mine]`."""
 
     @model_validator(mode="after")
     def _named(self) -> Settings:

@@ -68,11 +68,13 @@ class DialectSettings(Section):
     int_dscp: tuple[Dscp, ...] | None = None
     """DSCP values of packets that carry INT after TCP or UDP."""
     int_dscp_bit: Dscp | None = None
-    """… or a bit (1, 2, 4, 8, 16 or 32) that is set in the DSCP of all of them; 0: none."""
+    """Instead of `int_dscp`: a bit (1, 2, 4, 8, 16 or 32) that is set in the DSCP of all packets that carry
+    INT; 0: none.
+    """
     int_ports: tuple[Port, ...] | None = None
     """UDP destination ports of packets that carry INT."""
     tcp_ports: bool | None = None
-    """`int_ports` are TCP ports, too."""
+    """`int_ports` are also TCP ports."""
     fixed_tcp: bool | None = None
     """INT follows the first 20 bytes of a TCP header, before its options."""
     marker: Annotated[str, AfterValidator(hexadecimal)] | None = None

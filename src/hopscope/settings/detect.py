@@ -18,8 +18,9 @@ class DetectSettings(Section):
     flow_rows: PowerOfTwo = Field(default=8192, ge=1, le=2**30)
     """Rows of the flow table, of 12 flows each; a power of two."""
     hop_pool: int = Field(default=1024, ge=0, le=2**30)
-    """Flows with more than 8 hops of which all hops are kept. Each takes 3.5 KiB of shared memory from the
-    start on. Of other such flows the first 8 hops are kept; their reports take two to three times as long.
+    """Number of flows with more than 8 hops whose hops are all kept. Each takes 3.5 KiB of shared memory from
+    the start. Further such flows keep only their first 8 hops, and their reports take two to three times as
+    long.
     """
     ports: PowerOfTwo = Field(default=65_536, ge=16, le=2**30)
     """Queues, buffers and egress ports that can be tracked, a power of two."""
@@ -32,14 +33,16 @@ class DetectSettings(Section):
     silent_seconds: Seconds = 5.0
     """A source is silent after this time without reports; 0: never."""
     queue_reports: int = Field(default=65_536, ge=1024, le=2**30)
-    """Reports of one of several workers that can wait for the detector, with four hops each on average."""
+    """With several workers: reports of one worker that can wait for the detector, with four hops each on
+    average.
+    """
     queue_key: Literal["switch-port-queue", "switch-queue"] = "switch-port-queue"
     """What a queue is: (switch, egress port, queue id), or (switch, queue id) as in Table I of the
     INTCollector paper."""
     thresholds: ThresholdSettings = ThresholdSettings()
     """Limits by metric, of a collector and of a sink."""
     switches: tuple[SwitchLimits, ...] = Field(default=(), max_length=MAX_SWITCHES)
-    """Switches with limits of their own; those of all are `detect.thresholds`."""
+    """Switches with limits of their own, which replace those of `detect.thresholds`."""
 
     @property
     def limits(self) -> LimitSettings:

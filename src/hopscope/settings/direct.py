@@ -23,7 +23,8 @@ class StoreSettings(Section):
     primitive: str
     """`key-write`, `postcarding`, `append`, `key-increment` or `cardinality`."""
     options: dict[str, int | str | bool] = Field(default={})
-    """Options of its layout, as `{bytes = "64MiB", data_bytes = 20, copies = 2}`; default size: 32 MiB."""
+    """Options of its layout, such as `{bytes = "64MiB", data_bytes = 20, copies = 2}`; default size: 32 MiB.
+    """
 
 
 class PathSumSettings(Section):
@@ -64,11 +65,11 @@ class RuleSettings(Section):
     store: str
     """Name of the store."""
     lists: str = Field(default="", pattern=r"^(\d{1,10}(-\d{1,10})?)?$")
-    """Append: numbers of lists in reports, as `100-107`; the first is the store's list 0."""
+    """Append: numbers of lists in reports, such as `100-107`; the first is the store's list 0."""
     port: Port = 0
     """UDP port on which the reports arrive; the translator listens on it, too. 0: any."""
     source: str = ""
-    """Network of the reporters, as `10.1.0.0/16`; empty: any."""
+    """Network of the reporters, such as `10.1.0.0/16`; empty: any."""
     key_bytes: int = Field(default=0, ge=0, le=255)
     """Bytes of the key; 0: any."""
     data_bytes: int = Field(default=0, ge=0, le=255)
@@ -92,7 +93,7 @@ class RuleSettings(Section):
 
 
 class TranslatorSettings(Section):
-    """`hopscope translate`: DTA reports in, memory operations out."""
+    """`hopscope translate`: Turns DTA reports into memory operations."""
 
     host: str = "127.0.0.1"
     """Address to receive DTA reports on; anything but loopback opens it to the network."""
@@ -106,7 +107,7 @@ class TranslatorSettings(Section):
     allow: tuple[Network, ...] = ()
     """Networks whose reports are accepted, such as `192.0.2.0/24`; empty: all."""
     unnumbered: tuple[Network, ...] = ()
-    """Networks whose reports have no sequence numbers that mean anything; `0.0.0.0/0` and `::/0` are all."""
+    """Networks whose reports have no meaningful sequence numbers; `0.0.0.0/0` and `::/0` are all networks."""
     rate_limit: int = Field(default=0, ge=0)
     """Most reports per second; 0: no limit. Throttled reports are counted, and answered with a NACK if the
     header has a sequence number."""
@@ -114,13 +115,15 @@ class TranslatorSettings(Section):
     """`memory`: writes to stores of this data folder; `rocev2`: writes to stores of collectors."""
     collectors: tuple[str, ...] = ("127.0.0.1",)
     """With `rocev2`, addresses of the collectors' NICs (UDP port 4791), one for each share of the keys: an
-    address that is there several times has several shares. `["cluster"]`: the owners of the cluster
-    (`hopscope cluster owners`), also when they change."""
+    address that is listed several times has several shares. `["cluster"]`: the owners of the cluster
+    (`hopscope cluster owners`), also after they change.
+    """
     address: str = "127.0.0.2"
     """Our own address towards the collectors: RoCEv2 has one UDP port for both sides."""
     reliable: bool = True
-    """Operations are sent again until a collector acknowledges them; false: as DTA 5.2, the sequence number
-    is set to what the collector expects, and reports are dropped meanwhile."""
+    """Operations are sent again until a collector acknowledges them; false: as in DTA 5.2, the sequence
+    number is set to the one that the collector expects, and reports are dropped meanwhile.
+    """
     flush_ms: int = Field(default=100, ge=1, le=60_000)
     """Postcards and batches that are not full are written after this time."""
     adaptive_copies: bool = False
@@ -133,7 +136,7 @@ class TranslatorSettings(Section):
     path_sum: PathSumSettings | None = None
     """Report paths with a high sum of latencies as their postcards pass."""
     heavy_hitters: HeavyHitterSettings | None = None
-    """Report keys whose counters grow by much as their Key-Increment reports pass."""
+    """Report keys whose counters grow fast, as their Key-Increment reports pass."""
 
     @model_validator(mode="after")
     def _one_collector(self) -> TranslatorSettings:
@@ -161,16 +164,19 @@ class NicSettings(Section):
     """`hopscope direct serve`: a software NIC that RoCEv2 requesters write to."""
 
     hosts: tuple[str, ...] = Field(default=("127.0.0.1",), min_length=1)
-    """Addresses on which RoCEv2 is taken (UDP port 4791), one for each NIC; all write to the same stores.
-    Anything but loopback needs `allow`."""
+    """Addresses on which RoCEv2 is accepted (UDP port 4791), one for each NIC; all write to the same stores.
+    Anything but loopback needs `allow`.
+    """
     allow: tuple[Network, ...] = ()
-    """Networks from which connections are taken; empty: loopback only."""
+    """Networks from which connections are accepted; empty: loopback only."""
     any_ip_id: bool = True
-    """Take packets whatever their IP identification and DF, which a socket does not show: the ICRC then finds
-    damage with 15 of its 32 bits."""
+    """Accept packets with any IP identification and DF, which a socket does not show. The ICRC then detects
+    damage with only 15 of its 32 bits.
+    """
     any_icrc: bool = False
-    """Take packets whatever their ICRC: the published translator leaves it out. Only UDP's checksum
-    finds damage then."""
+    """Accept packets with any ICRC, since the published translator leaves it out. Then only UDP's checksum
+    detects damage.
+    """
 
     @model_validator(mode="after")
     def _safe(self) -> NicSettings:
@@ -209,12 +215,13 @@ class QuerySettings(Section):
     """Whom queries ask: `hopscope direct query`, `direct list`, and the API."""
 
     collectors: tuple[CollectorPlace, ...] = ()
-    """Collectors in the order in which keys are spread over them: the address of a collector's API, as
-    `http://192.0.2.7:8080`, or a data folder. Each key is asked of its collector; one that is there several
-    times has several shares. Empty: the owners of the cluster, if it has a table of them, else only the
-    stores of this data folder are asked."""
+    """Collectors in the order in which keys are spread over them: the address of a collector's API, such as
+    `http://192.0.2.7:8080`, or a data folder. Each key is queried at its collector; a collector that is
+    listed several times has several shares. Empty: the owners of the cluster, if it has a table of owners,
+    else only the stores of this data folder.
+    """
     token: str | None = None
-    """Bearer token of these APIs; `env:NAME` or `file:PATH` names where it is."""
+    """Bearer token of these APIs; `env:NAME` or `file:PATH` says where to find it."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0)
     """Longest wait for another collector."""
 
@@ -225,7 +232,7 @@ class DirectSettings(Section):
     folder: Path | None = None
     """Folder of the stores; default: `direct` in the data folder. A folder in /dev/shm is memory only."""
     stores: tuple[StoreSettings, ...] = ()
-    """Stores of the data folder; without any: one of each primitive."""
+    """Stores of the data folder; if none are set: one of each primitive."""
     huge_pages: bool = False
     """Stores must lie in huge pages (2 MiB), all resident from the start: `folder` has to be in a tmpfs that
     is mounted with `huge=always`, or in hugetlbfs. The start fails otherwise."""
@@ -234,8 +241,8 @@ class DirectSettings(Section):
     keep_epochs: int = Field(default=24, ge=1)
     """Past epochs of each store that are kept."""
     translator: TranslatorSettings = TranslatorSettings()
-    """DTA reports in, memory operations out."""
+    """Turns DTA reports into memory operations."""
     nic: NicSettings = NicSettings()
     """A software NIC that RoCEv2 requesters write to."""
     query: QuerySettings = QuerySettings()
-    """Whom queries ask."""
+    """Where queries are sent."""

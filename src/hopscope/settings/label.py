@@ -61,8 +61,9 @@ class AdaptiveSettings(Section):
     k: float = Field(default=1.0, gt=0, le=1e5)
     """A port is late if no new label came for k T. Its S changes at most once in that time."""
     flag_life: float = Field(default=1.0, gt=0, le=1e5)
-    """`one-bit`: a late port labels every packet until `flag_life` T after it was last found late. It is k in
-    the paper's text, and ten times the time after which a port is late in its published code."""
+    """`one-bit`: a late port labels every packet until `flag_life` T after it was last found late. In the
+    paper's text it equals k; in its published code it is ten times the time after which a port is late.
+    """
     max_shift: int = Field(default=16, ge=1, le=40)
     """Highest S."""
 
@@ -100,8 +101,9 @@ class LabelSettings(Section):
     """Labels from last hops, and the controller."""
 
     listen: Annotated[str, AfterValidator(_listen)] = ""
-    """Address and UDP port to receive labels on, as `127.0.0.1:7254`; empty: none. Anything but loopback
-    needs `allow`."""
+    """Address and UDP port to receive labels on, such as `127.0.0.1:7254`; empty: none. Anything but loopback
+    needs `allow`.
+    """
     allow: tuple[Network, ...] = ()
     """Networks whose labels are accepted, such as `192.0.2.0/24`; empty: all."""
     labelling: LabellingSettings = LabellingSettings()
@@ -113,16 +115,18 @@ class LabelSettings(Section):
     telemetry: Seconds = Field(default=0.1, ge=0.01)
     """Telemetry interval, s: coverage is the share of active ports with a label in each interval."""
     period_seconds: Seconds = Field(default=10.0, ge=0)
-    """The labels of every port go into history once per period, s, as does coverage; 0: never."""
+    """Period, s, at which the labels of every port and the coverage go into history; 0: never."""
     silent_seconds: Seconds = 10.0
     """A port is silent, and raises `label_age`, after this time without a label; with `registers` only time
     with traffic counts. 0: never."""
     coverage_limit: float = Field(default=0.0, ge=0, le=1)
-    """A period whose mean coverage is below this raises `label_coverage`, as 0.9; 0: never."""
+    """A period whose mean coverage is below this limit, such as 0.9, raises `label_coverage`; 0: never."""
     registers: Path | None = None
     """Registers of a testbed's switches, which the controller writes; none: monitoring only."""
     redis: Annotated[str, AfterValidator(lambda url: redis_url(url) if url else url)] = ""
-    """Redis server with the INT and the ageing database, as `redis://127.0.0.1:6379/0`; empty: in memory."""
+    """Redis server with the INT and the ageing database, such as `redis://127.0.0.1:6379/0`; empty: in
+    memory.
+    """
     prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
     """Prefix of every key in Redis, followed by a colon."""
 

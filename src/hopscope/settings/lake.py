@@ -21,7 +21,7 @@ class LakeSettings(S3Settings):
     """Database of the catalog, `postgresql://USER@HOST:PORT/DATABASE`. Its messages must be in English
     (`lc_messages = C`)."""
     password: str = ""
-    """Password of that database; `env:NAME` or `file:PATH` names where it is."""
+    """Password of that database; `env:NAME` or `file:PATH` says where to find it."""
     tls: bool = False
     """Connect to the database over TLS, and verify it."""
     schema_name: str = Field(default="hopscope", pattern=r"^[a-z_][a-z0-9_]{0,30}$")
@@ -34,7 +34,7 @@ class LakeSettings(S3Settings):
     every_seconds: Seconds = Field(default=30.0, ge=0.5, le=3600)
     """How often events are committed; until then they are in this member's history alone."""
     batch_events: int = Field(default=1_000_000, ge=1000, le=10_000_000)
-    """Events that wait before they are committed early; also the most events of one commit."""
+    """Number of waiting events at which they are committed early; also the most events of one commit."""
     retention_days: float = Field(default=90.0, gt=0, le=10_000)
     """Days whose events are kept."""
     maintain_seconds: Seconds = Field(default=600.0, ge=1)

@@ -33,11 +33,12 @@ class ListenSettings(Section):
     """
 
     kind: Literal["udp", "ring", "xdp", "mirror", "sflow", "ipfix"] = "udp"
-    """`udp`: reports are sent to a port of this machine; `ring`: the same, read at an interface, past the
-    kernel's UDP (Linux, CAP_NET_RAW); `xdp`: the same, by an XDP program (Linux, root or CAP_BPF with
-    CAP_NET_ADMIN and CAP_PERFMON); `mirror`: all frames of an interface are read, as from a switch's
-    mirror port (Linux, CAP_NET_RAW); `sflow`: agents send sFlow 5; `ipfix`: exporters send IPFIX or
-    NetFlow 9."""
+    """`udp`: reports are sent to a port of this machine; `ring`: the same, but read from an interface,
+    bypassing the kernel's UDP (Linux, CAP_NET_RAW); `xdp`: the same, but read by an XDP program (Linux, root
+    or CAP_BPF with CAP_NET_ADMIN and CAP_PERFMON); `mirror`: all frames of an interface are read, for example
+    from a switch's mirror port (Linux, CAP_NET_RAW); `sflow`: agents send sFlow 5; `ipfix`: exporters send
+    IPFIX or NetFlow 9.
+    """
     interface: str = ""
     """Ring, XDP and mirror: name of the interface."""
     promiscuous: bool = True
@@ -46,8 +47,9 @@ class ListenSettings(Section):
     output: str = ""
     """Sink: interface that the frames are forwarded to, without their INT; empty: they are not forwarded."""
     keep_offloads: bool = False
-    """Mirror: leave on the offloads that merge or segment frames (GRO, LRO, TSO); by default they are
-    switched off while the interface is read."""
+    """Mirror: keep the offloads that merge or segment frames (GRO, LRO, TSO) on; by default they are switched
+    off while the interface is read.
+    """
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)
@@ -56,31 +58,37 @@ class ListenSettings(Section):
     """Processes that share this port or interface. Reports of one source, and packets of one flow, always
     reach the same process. The reports of several workers meet in one more process, the detector."""
     dialect: str = "spec"
-    """Dialect of the reports; `hopscope config dialects` lists the names. `auto`: the first reports choose;
-    UDP beyond loopback then needs `allow`, or strangers would choose."""
+    """Dialect of the reports; `hopscope config dialects` lists the names. `auto`: the first reports determine
+    it; UDP beyond loopback then needs `allow`, so that strangers cannot determine it.
+    """
     receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
     """UDP: requested socket buffer; a warning at startup says if the kernel grants less."""
     ring_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024, le=2**34)
     """Ring, XDP (rounded up to a power of two) and mirror: size of each worker's ring for frames from the
-    kernel. A small frame takes 200 bytes; at low rates each takes a block, of 128 KiB in 16 ms, or of 16 KiB
-    in 1 ms if frames are forwarded."""
+    kernel. A small frame takes 200 bytes. At low rates, a single frame takes a whole block: one of 128 KiB,
+    closed after 16 ms, or one of 16 KiB, closed after 1 ms, if frames are forwarded.
+    """
     filter: str = ""
-    """Mirror: the frames to receive, as `udp port 4791` (compiled by libpcap), or as `tcpdump -ddd` prints a
-    program, with commas instead of line breaks; empty: all frames."""
+    """Mirror: the frames to receive, as an expression such as `udp port 4791` (compiled by libpcap), or as a
+    program that `tcpdump -ddd` printed, with commas instead of line breaks; empty: all frames.
+    """
     gro: bool = True
     """Receive datagrams that the kernel has merged (UDP_GRO)."""
     allow: tuple[Network, ...] = ()
     """Networks whose datagrams are accepted, such as `192.0.2.0/24`; empty: all."""
     rate_limit: int = Field(default=0, ge=0)
-    """Most reports per second from one source; 0: no limit. A datagram counts as the reports that it groups
-    (Report 2.0). Throttled datagrams are counted."""
+    """Most reports per second from one source; 0: no limit. A datagram counts as many reports as it groups
+    (Report 2.0). Throttled datagrams are counted.
+    """
     rate_burst: int = Field(default=0, ge=0)
     """Reports that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
     rate_ipv6_prefix: int = Field(default=64, ge=1, le=128)
-    """IPv6: addresses with the same first bits are one source for `rate_limit`."""
+    """IPv6: addresses that share this many leading bits are one source for `rate_limit`."""
     nodes: NodeIds = Field(default={})
-    """sFlow and IPFIX: node ids of agents and exporters by address, as `{"192.0.2.7" = 7}`, so that a switch
-    that sends INT, too, is one node. Others have the last 32 bits of their address."""
+    """sFlow and IPFIX: node ids of agents and exporters by address, such as `{"192.0.2.7" = 7}`, so that a
+    switch that also sends INT is one node. By default, an agent or exporter has the last 32 bits of its
+    address.
+    """
 
     @model_validator(mode="before")
     @staticmethod

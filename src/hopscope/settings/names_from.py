@@ -14,23 +14,27 @@ LEAST_PASSWORD = 8
 
 
 class DeviceSettings(Section):
-    """Devices that are asked for their name and those of their interfaces, as `[names_from.edge]`."""
+    """Devices that are asked for their name and those of their interfaces, such as `[names_from.edge]`."""
 
     kind: str
-    """How they are asked: `snmp` or `gnmi`."""
+    """Protocol to query them with: `snmp` or `gnmi`."""
     hosts: tuple[str, ...] = Field(min_length=1)
     """Addresses of the devices."""
     nodes: NodeIds = Field(default={})
-    """Node ids by address, as `{"192.0.2.7" = 7}`. Others have the last 32 bits of their address."""
+    """Node ids by address, such as `{"192.0.2.7" = 7}`. By default, a device has the last 32 bits of its
+    address.
+    """
     interfaces: Literal["name", "alias"] = "name"
-    """Name of a port: `name` is that of the interface (ifName, openconfig's `name`); `alias` is the text that
-    operators write (ifAlias, `description`), or the name without it."""
+    """Name of a port: `name` is the name of the interface (ifName, openconfig's `name`); `alias` is the text
+    that operators write (ifAlias, `description`), or the name of the interface if there is no text.
+    """
     interval_seconds: Seconds = Field(default=300.0, ge=10)
-    """How often every device is asked for names."""
+    """How often each device is queried for names."""
     counters_seconds: Seconds = Field(default=0, le=86_400)
-    """Time between two reads of its interfaces' counters, at least 1, such as 30; 0: they are not read."""
+    """Time between two reads of a device's interface counters, at least 1, such as 30; 0: they are not read.
+    """
     timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
-    """How long a device may take to answer. SNMP asks a second time."""
+    """How long a device may take to answer. SNMP tries a second time."""
 
     @field_validator("counters_seconds")
     @classmethod
@@ -60,7 +64,7 @@ class SnmpSettings(DeviceSettings):
     port: Port = 161
     """UDP port of their agents."""
     community: str | None = None
-    """Community of SNMPv2c; `env:NAME` or `file:PATH` names where it is."""
+    """Community of SNMPv2c; `env:NAME` or `file:PATH` says where to find it."""
     user: str = Field(default="", max_length=32)
     """User of SNMPv3."""
     auth_protocol: Literal["md5", "sha", "sha224", "sha256", "sha384", "sha512"] = "sha256"
@@ -97,13 +101,13 @@ class GnmiSettings(TlsSettings, DeviceSettings):
     port: Port = 9339
     """TCP port of their servers."""
     tls: bool = True
-    """Connect over TLS. Without it, everything is readable on the wire, the password too."""
+    """Connect over TLS. Without it, everything is readable on the wire, including the password."""
     server_name: str = Field(default="", pattern=r"^[A-Za-z0-9.:_-]*$")
     """TLS: name in the certificates of the devices, if it is not the address of each."""
     user: str = ""
     """User name, sent with every request; empty: none."""
     password: str | None = None
-    """Password of `user`; `env:NAME` or `file:PATH` names where it is."""
+    """Password of `user`; `env:NAME` or `file:PATH` says where to find it."""
 
     @model_validator(mode="after")
     def _credentials(self) -> GnmiSettings:

@@ -178,7 +178,7 @@ def _network(text: str) -> str:
 
 
 Network = Annotated[str, AfterValidator(_network)]
-"""A network or an address, as `192.0.2.0/24`."""
+"""A network or an address, such as `192.0.2.0/24`."""
 
 
 def _receiver(value: str) -> str:

@@ -38,14 +38,15 @@ class ServeSettings(Section):
     port: int = Field(default=8080, ge=0, le=65535)
     """TCP port; 0 lets the kernel choose one."""
     token: Token | None = None
-    """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` names where it
-    is."""
+    """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` says where to
+    find it.
+    """
     public_url: str = Field(default="", pattern=r"^(https?://[^/?#@\s]+)?$")
-    """Address that browsers use, if it is another than that of `host`, as `https://hopscope.example`; it
-    needs a login, too.
+    """Address that browsers use, if it differs from `host`, such as `https://hopscope.example`; it also needs
+    a login.
     """
     viewer_token: Token | None = None
-    """Bearer token of programs that only read, such as Prometheus; as `token`."""
+    """Bearer token of programs that only read, such as Prometheus, in the same form as `token`."""
     cert_file: Path | None = None
     """TLS: certificate (PEM). A renewed file is in use within seconds."""
     key_file: Path | None = None
@@ -55,14 +56,16 @@ class ServeSettings(Section):
     session_seconds: Seconds = Field(default=604_800, ge=60)
     """A browser's login ends this long after it began."""
     proxy_addresses: tuple[Network, ...] = ()
-    """Networks of trusted proxies in front, such as `127.0.0.1`: the client's address is what they say in
-    `X-Forwarded-For`."""
+    """Networks of trusted reverse proxies, such as `127.0.0.1`: the client's address is taken from their
+    `X-Forwarded-For`.
+    """
     proxy_user_header: str = Field(default="", pattern=_HEADER)
-    """Header in which a trusted proxy names the user whom it has authenticated, as `X-Forwarded-User`."""
+    """Header in which a trusted proxy names the user that it has authenticated, such as `X-Forwarded-User`.
+    """
     proxy_role: Role = "viewer"
-    """Role of users that a proxy names, without `proxy_role_header`."""
+    """Role of users that a proxy names, if `proxy_role_header` is not set."""
     proxy_role_header: str = Field(default="", pattern=_HEADER)
-    """Header in which a trusted proxy lists the user's groups, as `X-Forwarded-Groups`."""
+    """Header in which a trusted proxy lists the user's groups, such as `X-Forwarded-Groups`."""
     proxy_operators: tuple[str, ...] = ()
     """Groups of `proxy_role_header` that make an operator; all others make a viewer."""
     oidc: OidcSettings = OidcSettings()

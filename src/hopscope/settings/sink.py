@@ -22,14 +22,14 @@ class AdaptSettings(Section):
     max_factor: float = Field(default=64.0, ge=1, le=1e6)
     """Highest multiple of the configured limits."""
     step_seconds: Seconds = Field(default=1.0, gt=0)
-    """Time between steps; thresholds fall after ten steps with less than half of the rate."""
+    """Time between steps; thresholds fall after ten steps with less than half of that rate."""
 
 
 class SinkReportSettings(Section):
     """Telemetry Reports that the sink sends to another collector."""
 
     to: Receiver = ""
-    """Address of the collector, as `192.0.2.1:32766`; empty: none."""
+    """Address of the collector, such as `192.0.2.1:32766`; empty: none."""
     when: Literal["packet", "event", "flow"] = "event"
     """`packet`: for each packet with INT; `event`: for packets that caused an event; `flow`: for each flow
     when it leaves the table, and every `flow_seconds`, with means (SmartNIC INT sink, II-B)."""
@@ -49,14 +49,16 @@ class SinkSettings(Section):
     strip: bool = True
     """Remove INT from forwarded frames; if off, they are forwarded unchanged."""
     forwarding: Literal["auto", "xdp", "ring"] = "auto"
-    """What forwards plain frames: `xdp`, a program in the kernel, which also removes their INT and passes all
-    other frames to the workers; `ring`, the workers alone; `auto`, the program where it forwards the same
-    frames, else the workers, and the log has the reason. The program needs root, or CAP_BPF with
-    CAP_NET_ADMIN and CAP_PERFMON."""
+    """What forwards plain frames. `xdp`: a program in the kernel, which also removes their INT and passes all
+    other frames to the workers. `ring`: the workers alone. `auto`: the program where it forwards the same
+    frames as the workers, else the workers; the log has the reason. The program needs root, or CAP_BPF with
+    CAP_NET_ADMIN and CAP_PERFMON.
+    """
     bypass: bool = True
-    """While no worker forwards (the sink was stopped, is upgraded, hangs, or was killed), the kernel passes
-    frames on as they are. It stays after the end, until a start with `false`; needs Linux 5.8 and root, or
-    CAP_BPF with CAP_NET_ADMIN."""
+    """While no worker forwards (the sink was stopped, is being upgraded, hangs, or was killed), the kernel
+    forwards frames unchanged. This stays on after the sink ends, until it is started with `false`. It needs
+    Linux 5.8 and root, or CAP_BPF with CAP_NET_ADMIN.
+    """
     bypass_seconds: Seconds = Field(default=0.5, ge=0.05, le=60)
     """How long a worker may stand still before frames bypass it."""
     quota: int = Field(default=0, ge=0, le=10**9)
@@ -66,12 +68,14 @@ class SinkSettings(Section):
     ring_evictions: PowerOfTwo = Field(default=65_536, ge=1024, le=2**24)
     """Flows in a worker's eviction ring, a power of two; 512 bytes each."""
     journal_events: int = Field(default=10_000, ge=0, le=10**9)
-    """Most events per second that one worker writes to history. The rings have all events; those that history
-    lacks are counted."""
+    """Most events per second that one worker writes to history. The rings have all events; events missing in
+    history are counted.
+    """
     journal_flows: int = Field(default=2000, ge=0, le=10**9)
-    """Most flows per second that one worker writes to history when they leave the table: a flow record has
-    packets, path and means by hop. At the end of the sink it writes all that are left. The eviction ring has
-    all flows; those that history lacks are counted."""
+    """Most flows per second that one worker writes to history when they leave the table; a flow record has
+    packets, path and means per hop. When the sink ends, it writes all flows that remain. The eviction ring
+    has all flows; flows missing in history are counted.
+    """
     adapt: AdaptSettings = AdaptSettings()
     """Adaptive thresholds."""
     report: SinkReportSettings = SinkReportSettings()
@@ -90,7 +94,7 @@ class DistributionSettings(Section):
     """Histograms of metric values by switch, egress port and queue."""
 
     enabled: bool | None = None
-    """Whether to count; default: in a sink yes, in a collector no."""
+    """Whether to count distributions; by default, a sink does and a collector does not."""
     queues: PowerOfTwo = Field(default=4096, ge=16, le=2**20)
     """Combinations of switch, egress port and queue that can be counted, a power of two."""
     hop_latency: Edges = ()

@@ -18,7 +18,7 @@ MAX_CONTROLLED = 1024
 
 
 class ControlledSettings(Section):
-    """A switch that the controller reaches, as `[switches.leaf1]`."""
+    """A switch that the controller reaches, such as `[switches.leaf1]`."""
 
     kind: str
     """How it is reached: `ebpf` (programs on this machine), `http` (`hopscope switch serve` on a Linux
@@ -50,9 +50,9 @@ class HttpSwitchSettings(TlsSettings, ControlledSettings):
     """A Linux switch that runs `hopscope switch serve`."""
 
     url: str = Field(pattern=r"^https?://[^/?#@\s]+/?$")
-    """Address of its server, as `https://192.0.2.7:7255`; `http://` on this machine only."""
+    """Address of its server, such as `https://192.0.2.7:7255`; `http://` on this machine only."""
     token: Token
-    """Its token, 16 characters or more; `env:NAME` or `file:PATH` names where it is."""
+    """Its token, 16 characters or more; `env:NAME` or `file:PATH` says where to find it."""
     timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
     """How long an answer may take."""
 
@@ -74,9 +74,9 @@ class P4RuntimeSwitchSettings(TlsSettings, ControlledSettings):
     """A switch with a P4Runtime server, whose program has the tables of `p4/`."""
 
     address: str
-    """Host and TCP port of its server, as `192.0.2.9:9559`."""
+    """Host and TCP port of its server, such as `192.0.2.9:9559`."""
     device_id: Annotated[int, Field(ge=0, lt=1 << 64)] = 1
-    """P4Runtime's number of the device."""
+    """Device id in P4Runtime."""
     election_id: Annotated[int, Field(ge=1, lt=1 << 63)] = 1
     """Of several controllers, the one with the highest number changes the switch; the others wait."""
     tls: bool = True
@@ -85,7 +85,7 @@ class P4RuntimeSwitchSettings(TlsSettings, ControlledSettings):
     """P4Info (text) of `program`."""
     program: Path | None = None
     """Compiled program for the device, as p4c writes it for bmv2 (JSON). It is loaded, with empty tables, if
-    the switch runs another one. Not set: the program that runs is used.
+    the switch runs another program. Not set: the running program is used.
     """
     instructions: Number16 = 0xE400
     """Instruction bitmap of the INT that the switch puts into packets; the default asks for node id,
@@ -94,7 +94,7 @@ class P4RuntimeSwitchSettings(TlsSettings, ControlledSettings):
     hop_limit: Annotated[int, Field(ge=1, le=255)] = 8
     """Most hops of this INT."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0, le=60)
-    """How long a connection, and an answer, may take."""
+    """How long a connection or an answer may take."""
 
     @field_validator("address")
     @classmethod
@@ -140,12 +140,12 @@ class WatchRule(WatchSettings):
 
 
 class ControlSettings(Section):
-    """What the controller asks of its switches."""
+    """What the controller sets on its switches."""
 
     watch: Annotated[tuple[WatchRule, ...], Field(max_length=1024)] | None = None
-    """Watch lists of the switches; not set: theirs stay as they are."""
+    """Watch lists of the switches; not set: the switches keep their own."""
     verify_seconds: Seconds = Field(default=10.0, ge=0.1)
-    """Time between two reads of a switch, which find what others have changed or a restart has lost."""
+    """Time between two reads of a switch, which detect changes by others and state lost in a restart."""
     retry_seconds: Seconds = Field(default=30.0, ge=0.1)
     """Longest pause before a switch that failed is tried again. The first is 0.5 s, and each is twice as long
     as the one before."""

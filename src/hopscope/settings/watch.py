@@ -17,7 +17,7 @@ class WatchSettings(Section):
     """Packets that get INT."""
 
     source: str = "any"
-    """Prefix of the source address, as `192.0.2.0/24` or `2001:db8::/32`, or `any`."""
+    """Prefix of the source address, such as `192.0.2.0/24` or `2001:db8::/32`, or `any`."""
     destination: str = "any"
     """Prefix of the destination address, or `any`."""
     port: Port | None = None
@@ -27,9 +27,9 @@ class WatchSettings(Section):
     protocol: Literal["udp", "tcp", "any"] = "udp"
     """`udp`, `tcp`, or `any` for both."""
     mode: Literal["md", "mx", "xd", "drops"] = "md"
-    """`md`: the packet carries what hops write into it (INT-MD). `mx`: it carries only instructions, and
-    every hop reports it (INT-MX). `xd`: it is not changed, and every machine that watches it reports it
-    (INT-XD). `drops`: it is reported only if it is dropped.
+    """`md`: the packet carries the metadata that hops write into it (INT-MD). `mx`: it carries only
+    instructions, and every hop reports it (INT-MX). `xd`: it is not changed, and every machine that watches
+    it reports it (INT-XD). `drops`: it is reported only if it is dropped.
     """
     sample: Annotated[int, Field(ge=1, le=1 << 31)] = 1
     """N: one packet in N, or one flow in N (`sample_by`), is taken."""

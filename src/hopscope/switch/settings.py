@@ -31,13 +31,13 @@ class SwitchLabelSettings(LabellingSettings):
     """INT-label: ports label packets that they forward, and take labels off packets that go to hosts."""
 
     too_long: Literal["skip"] = "skip"
-    """A packet that a label would make too long for the MTU gets none."""
+    """A packet gets no label that would make it too long for the MTU."""
     own: bool = False
-    """Whether packets that this machine itself sends get labels, too."""
+    """Whether packets that this machine itself sends also get labels."""
     track: Annotated[tuple[TrackedFlowSettings, ...], Field(max_length=1024)] = ()
     """Flows from hosts at `switch.hosts`, or from this machine, that all switches label (INT-label, 3.3)."""
     collector: Receiver = ""
-    """Address to which `hopscope switch run` sends labels, as `192.0.2.1:7254`: `label.listen` of a
+    """Address to which `hopscope switch run` sends labels, such as `192.0.2.1:7254`: `label.listen` of a
     collector; empty: none.
     """
 
@@ -49,7 +49,8 @@ class SwitchDirectSettings(Section):
     """Reports of this switch by direct telemetry access (DTA): each monitor writes to its own store."""
 
     translator: Receiver = ""
-    """Address of `hopscope translate`, as `192.0.2.1:40040`: `hopscope switch run` sends it DTA packets."""
+    """Address of `hopscope translate`, such as `192.0.2.1:40040`: `hopscope switch run` sends it DTA packets.
+    """
     collectors: tuple[str, ...] = ()
     """Addresses of collectors' NICs (`hopscope direct serve`), instead of a translator: `hopscope switch run`
     writes into their memory by RoCEv2, UDP port 4791.
@@ -57,8 +58,8 @@ class SwitchDirectSettings(Section):
     address: str = "127.0.0.2"
     """This machine's address towards the collectors."""
     monitors: Annotated[tuple[Monitor, ...], Field(min_length=1)] = ("int-path-tracing",)
-    """What is reported, as the translator's `--monitor`. `int-path-tracing`: paths of flows (of an INT sink);
-    `packetscope-traversal`: ports, latency and queue of a flow's latest packet at each switch;
+    """What is reported, as for the translator's `--monitor`. `int-path-tracing`: paths of flows (of an INT
+    sink); `packetscope-traversal`: ports, latency and queue of a flow's latest packet at each switch;
     `netseer-losses` and `packetscope-losses`: dropped packets (`switch.drops`).
     """
 
@@ -80,13 +81,14 @@ class SwitchSettings(Section):
     node_id: Annotated[int, Field(ge=0, lt=0xFFFFFFFF)]
     """Node id of this machine in INT."""
     interfaces: Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]
-    """Ethernet interfaces of the INT domain: a packet gets INT, or this hop, as it leaves through one."""
+    """Ethernet interfaces of the INT domain: a packet that leaves through one of them gets INT, or this hop.
+    """
     hosts: Annotated[tuple[str, ...], Field(max_length=256)] = ()
-    """Ethernet interfaces outside of it: what leaves through them leaves without INT (INT sink). The latency
-    of a packet is known if it came in at one of these or of `interfaces`.
+    """Ethernet interfaces outside the domain: packets leave through them without INT (INT sink). The latency
+    of a packet is known if it arrived at one of these or of `interfaces`.
     """
     collector: Receiver = ""
-    """Address of the collector that `hopscope switch run` sends Telemetry Reports 2.0 to, as
+    """Address of the collector that `hopscope switch run` sends Telemetry Reports 2.0 to, such as
     `192.0.2.1:32766`; empty: none.
     """
     dscp: Dscp = 0x17
@@ -95,14 +97,14 @@ class SwitchSettings(Section):
     """UDP destination port that announces INT, instead of a DSCP."""
     watch: Annotated[tuple[WatchSettings, ...], Field(max_length=MAX_WATCHES)] = ()
     """Packets that get INT or are reported (INT source), at most 32 entries; the first that matches decides.
-    Empty: this machine only handles INT that is there (transit and sink).
+    Empty: this machine only handles INT that packets already carry (transit and sink).
     """
     hop_limit: Annotated[int, Field(ge=1, le=255)] = 8
-    """Hop limit of the INT that this machine puts in, itself included."""
+    """Hop limit of the INT that this machine inserts, itself included."""
     instructions: Annotated[tuple[Item, ...], Field(min_length=1)] = (
         "node_id", "interfaces", "hop_latency", "egress_timestamp",
     )  # fmt: skip
-    """What hops are asked for: `node_id`, `interfaces` (numbers of 16 bits), `hop_latency` (ns),
+    """Metadata that hops are asked for: `node_id`, `interfaces` (numbers of 16 bits), `hop_latency` (ns),
     `queue_occupancy` (packets in the qdisc), `ingress_timestamp` and `egress_timestamp` (ns since 1970),
     `wide_interfaces` (numbers of 32 bits), `egress_utilization` (of the link, in 1/100 %). This machine
     measures the utilisation only if it is among them.

@@ -26,7 +26,7 @@ class ExportSettings(Section):
     """Kinds of events that every filter but `kinds` lets pass: what they end had to pass it."""
 
     kind: str
-    """What it is: a kind below, or the kind of an installed package."""
+    """Kind of the destination: one of those below, or that of an installed package."""
     kinds: tuple[str, ...] = ()
     """Kinds of events that it gets; empty: all."""
     metrics: tuple[str, ...] = ()
@@ -36,9 +36,9 @@ class ExportSettings(Section):
     prefixes: tuple[Annotated[str, AfterValidator(_prefix)], ...] = ()
     """Prefixes: only events of flows from or to one of them; empty: all. `::/0` is all IPv6, and no IPv4."""
     sample: int = Field(default=1, ge=1)
-    """Events of one in this many flows, always the same ones; events without a flow are not sampled."""
+    """Sends events of one in this many flows, always the same flows, and all events without a flow."""
     begin: Literal["now", "oldest"] = "now"
-    """Where a new destination begins: with events from now on, or with the oldest in history."""
+    """Where a new destination begins: with events from now on, or with the oldest events in history."""
     batch_events: int = Field(default=5000, ge=1, le=65_536)
     """Most events per batch; events with the same time stay together."""
     batch_seconds: Seconds = Field(default=1.0, le=3600)

@@ -20,9 +20,10 @@ class OtlpServerSettings(TlsSettings):
     headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")], str] = Field(default={})
     """Headers of all requests; values may be `env:NAME` or `file:PATH`, and are shown nowhere."""
     token: str = ""
-    """Bearer token; `env:NAME` or `file:PATH` names where it is."""
+    """Bearer token; `env:NAME` or `file:PATH` says where to find it."""
     resource: Annotated[dict[str, str], DottedNames] = Field(default={})
-    """Attributes of the resource, beside `service.name` (`hopscope`), `.version` and `.instance.id`."""
+    """Attributes of the resource, in addition to `service.name` (`hopscope`), `.version` and `.instance.id`.
+    """
     gzip: bool = True
     """Compress requests."""
 

@@ -43,7 +43,7 @@ class RedisServerSettings(TlsSettings):
     user: str = ""
     """User, instead of one in the URL."""
     password: str = ""
-    """Password, instead of one in the URL; `env:NAME` or `file:PATH` names where it is."""
+    """Password, instead of one in the URL; `env:NAME` or `file:PATH` says where to find it."""
 
 
 class RedisStateSettings(RedisServerSettings, ExportSettings):

@@ -20,4 +20,4 @@ class S3Settings(Section):
     access_key: str = ""
     """Name of the access key (S3)."""
     secret: str = ""
-    """Secret of the access key (S3); `env:NAME` or `file:PATH` names where it is."""
+    """Secret of the access key (S3); `env:NAME` or `file:PATH` says where to find it."""

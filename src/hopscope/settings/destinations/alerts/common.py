@@ -85,24 +85,29 @@ class AlertSettings(ExportSettings):
     batch_seconds: Seconds = Field(default=0.0, le=3600)
     """Longest time that an event waits for a batch to fill; 0: it does not wait."""
     for_seconds: Seconds = 0.0
-    """How long an alarm must last before it is sent; nothing is sent of one that ends earlier. 0: it is
-    sent at once."""
+    """How long an alarm must last before it is sent; an alarm that ends earlier is not sent at all. 0: alarms
+    are sent at once.
+    """
     expire_seconds: Seconds = 86_400.0
     """An alarm that was not cleared ends after this time; 0: never."""
     silent_seconds: Seconds = 600.0
     """Alarms at a switch that has fallen silent end after this time, unless it returns; 0: they stay."""
     critical: Rules = ()
-    """What is critical: kinds, metrics, metrics with a limit, as `loop`, `raised:queue_occupancy>=5000`."""
+    """Alerts that are critical: kinds, metrics, or metrics with a limit, such as `loop` or
+    `raised:queue_occupancy>=5000`.
+    """
     warning: Rules = ()
-    """What is a warning, if it is not critical."""
+    """Alerts that are warnings, unless they are critical."""
     info: Rules = ()
-    """What is information. Without a rule, changed paths and routine events are; all else is a warning."""
+    """Alerts that are information. Without a rule, changed paths and routine events are information, and all
+    other alerts are warnings.
+    """
     least_severity: Literal["info", "warning", "critical"] = "info"
-    """Least severity that is sent."""
+    """Lowest severity that is sent."""
     line: TextTemplate = "$time $severity $kind: $summary"
     """Text of one alert."""
     page: TextTemplate = Field(default="", pattern=r"^(https?://.*)?$")
-    """Address of a page about an alert, as `https://hopscope.example/?node=$node_id`; empty: none."""
+    """Address of a page about an alert, such as `https://hopscope.example/?node=$node_id`; empty: none."""
 
     @property
     def read_kinds(self) -> tuple[str, ...]:
@@ -119,15 +124,17 @@ class MessageSettings(AlertSettings):
     """A destination that gets messages about one or several alerts."""
 
     group_by: tuple[Literal["node", "port", "flow", "metric"], ...] = ()
-    """Alerts of one kind, and of one of each of these, are one message; empty: those of one kind are."""
+    """Alerts of one kind that have the same values of these are one message; empty: all alerts of one kind
+    are.
+    """
     group_seconds: Seconds = Field(default=5.0, le=86_400)
     """How long a message waits for more alerts; 0: it does not wait."""
     listed: int = Field(default=10, ge=1, le=500)
-    """Most alerts that a message lists; it has the number of the others."""
+    """Most alerts that a message lists; it also gives the number of further alerts."""
     per_minute: int = Field(default=30, ge=1)
-    """Most messages per minute of each kind; above the limit a message waits, and takes up more alerts."""
+    """Most messages per minute of each kind; above the limit, a message waits and collects further alerts."""
     title: TextTemplate = "[$severity] $kind: $summary$more"
-    """Title of a message; what it says of an alert is that of the first one."""
+    """Title of a message; its variables are those of the first alert."""
 
     @property
     def grouping(self) -> Grouping:

@@ -11,10 +11,12 @@ from .webhook import URL
 
 
 class SlackSettings(TlsSettings, MessageSettings):
-    """Messages in a channel, by an incoming webhook of Slack, Mattermost, or others that take the same."""
+    """Messages in a channel, by an incoming webhook of Slack, Mattermost, or a compatible service."""
 
     url: str = Field(pattern=URL)
-    """The incoming webhook; `env:NAME` or `file:PATH` names where the address is, since it is a key."""
+    """The incoming webhook. Since the address is a secret, `env:NAME` or `file:PATH` can say where to find
+    it.
+    """
 
     @property
     def place(self) -> str:

@@ -18,7 +18,7 @@ class SyslogSettings(TlsSettings, AlertSettings):
     url: str = Field(
         default="udp://127.0.0.1:514", pattern=r"^(udp|tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
     )
-    """Address of the server, as `udp://192.0.2.7:514`, `tcp://…:601` or `tls://…:6514`."""
+    """Address of the server, such as `udp://192.0.2.7:514`, `tcp://…:601` or `tls://…:6514`."""
     facility: Literal[
         "user", "daemon", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"
     ] = "local0"

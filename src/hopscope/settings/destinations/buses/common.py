@@ -17,7 +17,7 @@ class BusSettings(ExportSettings):
     messages: Literal["blocks", "events"] = "blocks"
     """A message for each batch, or for each event; JSON in blocks is a line for each event."""
     message_bytes: int = Field(default=900_000, ge=4096, le=100_000_000)
-    """Most bytes of a message; a batch that has more is several messages."""
+    """Most bytes of a message; a larger batch becomes several messages."""
 
     @property
     def channel(self) -> str:

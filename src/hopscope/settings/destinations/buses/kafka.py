@@ -29,16 +29,16 @@ class KafkaSettings(BusSettings):
     brokers: tuple[Annotated[str, Field(pattern=r"^[^\s,/@]+$")], ...] = Field(
         default=("127.0.0.1:9092",), min_length=1
     )
-    """Brokers to start with, `HOST:PORT`; they name the others."""
+    """Brokers to contact first, `HOST:PORT`; they name the other brokers."""
     topic: str = Field(default="hopscope.v1.events", pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    """Topic; brokers create it if they are set to, else create it before."""
+    """Topic; create it first, unless the brokers create topics themselves."""
     options: Annotated[
         dict[str, str],
         DottedNames,
         AfterValidator(_allowed),
     ] = Field(default_factory=dict)
-    """Options of librdkafka, as `security.protocol = "SASL_SSL"`; `env:NAME` or `file:PATH` names where a
-    password is.
+    """Options of librdkafka, such as `security.protocol = "SASL_SSL"`; `env:NAME` or `file:PATH` says where
+    to find a password.
     """
 
     @property

@@ -16,7 +16,7 @@ class MqttSettings(TlsSettings, BusSettings):
     user: str = ""
     """User."""
     password: str = ""
-    """Password; `env:NAME` or `file:PATH` names where it is."""
+    """Password; `env:NAME` or `file:PATH` says where to find it."""
     client_id: str = Field(default="", max_length=128)
     """Name of the client; empty: `hopscope-MEMBER-NAME`."""
     prefix: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,5}$")

@@ -21,9 +21,9 @@ class NatsAccess(TlsSettings):
     user: str = ""
     """User."""
     password: str = ""
-    """Password; `env:NAME` or `file:PATH` names where it is."""
+    """Password; `env:NAME` or `file:PATH` says where to find it."""
     token: str = ""
-    """Token, instead of user and password; `env:NAME` or `file:PATH` names where it is."""
+    """Token, instead of user and password; `env:NAME` or `file:PATH` says where to find it."""
     credentials: Path | None = None
     """File with a JWT and its seed, instead of user and password."""
 
@@ -49,9 +49,9 @@ class NatsSettings(NatsAccess, BusSettings):
     replicas: int = Field(default=1, ge=1, le=5)
     """Servers that keep a created stream."""
     stream_bytes: int = Field(default=1024**3, ge=0)
-    """Size of a created stream, in which the oldest messages make room; 0: no limit."""
+    """Size of a created stream; when it is full, the oldest messages are deleted. 0: no limit."""
     duplicate_seconds: Seconds = Field(default=120.0, gt=0)
-    """How long a created stream recognizes a message that it has already."""
+    """How long a created stream recognizes a message that it already has."""
 
     @property
     def place(self) -> str:

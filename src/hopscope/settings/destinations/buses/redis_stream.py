@@ -14,4 +14,4 @@ class RedisStreamSettings(RedisServerSettings, BusSettings):
     prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
     """First part of every key."""
     entries: int = Field(default=1000, ge=1)
-    """Most entries of a stream, in which the oldest make room: an entry is a message."""
+    """Most entries of a stream, each a message; when it is full, the oldest are deleted."""

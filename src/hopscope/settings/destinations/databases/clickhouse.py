@@ -21,12 +21,12 @@ class ClickHouseSettings(TlsSettings, ExportSettings):
     user: str = "default"
     """User."""
     password: str = ""
-    """Password; `env:NAME` or `file:PATH` names where it is."""
+    """Password; `env:NAME` or `file:PATH` says where to find it."""
     create: bool = True
     """Create the database and tables if they are missing, and apply migrations; nothing is ever dropped."""
     ttl_days: int = Field(default=0, ge=0, le=MAX_TTL_DAYS)
     """Days after which the server deletes events; 0: it keeps them. Servers before 22.3 need 0."""
     minute_ttl_days: int = Field(default=0, ge=0, le=MAX_TTL_DAYS)
-    """The same for the roll-ups by minute."""
+    """The same for the roll-ups per minute."""
     batch_events: int = Field(default=65_536, ge=1, le=65_536)
     """Most events per insert; events with the same time stay together."""

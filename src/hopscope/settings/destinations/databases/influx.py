@@ -25,9 +25,9 @@ class InfluxServerSettings(TlsSettings):
     user: str = ""
     """User (1)."""
     password: str = ""
-    """Password (1); `env:NAME` or `file:PATH` names where it is."""
+    """Password (1); `env:NAME` or `file:PATH` says where to find it."""
     token: str = ""
-    """Token (2, 3); `env:NAME` or `file:PATH` names where it is."""
+    """Token (2, 3); `env:NAME` or `file:PATH` says where to find it."""
     create: bool = True
     """Create the database or bucket if it is missing; nothing is ever dropped."""
     gzip: bool = True
@@ -38,7 +38,7 @@ class InfluxSettings(InfluxServerSettings, ExportSettings):
     """InfluxDB 1, 2 or 3, or VictoriaMetrics, by line protocol."""
 
     naming: Literal["hopscope", "intcollector"] = "hopscope"
-    """Measurements: `int_event`, or those that INTCollector writes, for who moves over from it."""
+    """Measurements: `int_event`, or those that INTCollector writes, for a migration from it."""
 
 
 class InfluxMetricsSettings(InfluxServerSettings, MetricsSettings):

@@ -20,8 +20,7 @@ class ParquetSettings(S3Settings, ExportSettings):
     compression: Literal["zstd", "snappy"] = "zstd"
     """Compression of the files."""
     ca_file: Path | None = None
-    """TLS: CA certificates (PEM) that may have signed the certificate of the S3 server, beside those of the
-    system."""
+    """TLS: CA certificates (PEM) to verify the S3 server with, in addition to those of the system."""
     batch_events: int = Field(default=250_000, ge=1, le=1_000_000)
     """Most events per file; events with the same time stay together, and hours apart."""
     batch_seconds: Seconds = Field(default=60.0, le=3600)

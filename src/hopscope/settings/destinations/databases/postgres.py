@@ -23,7 +23,7 @@ class PostgresSettings(TlsSettings, ExportSettings):
     user: str = Field(default="hopscope", min_length=1)
     """User."""
     password: str = ""
-    """Password; `env:NAME` or `file:PATH` names where it is."""
+    """Password; `env:NAME` or `file:PATH` says where to find it."""
     tls: bool = False
     """Use TLS, and verify the server (`sslmode=verify-full`)."""
     create: bool = True

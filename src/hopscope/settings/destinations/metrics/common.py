@@ -16,7 +16,9 @@ class MetricsSettings(Section):
     every_seconds: Seconds = Field(default=15.0, ge=1, le=3600)
     """How often metrics are taken and sent."""
     queue_rounds: int = Field(default=240, ge=1, le=10_000)
-    """How many rounds wait in memory while the destination is away; older ones are counted as lost."""
+    """How many rounds of metrics wait in memory while the destination is unreachable; older rounds are
+    counted as lost.
+    """
     timeout_seconds: Seconds = Field(default=10.0, gt=0)
     """Timeout of one request."""
 

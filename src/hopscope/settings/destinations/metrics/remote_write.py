@@ -14,14 +14,14 @@ class RemoteWriteSettings(TlsSettings, MetricsSettings):
     """Prometheus, VictoriaMetrics, Mimir, Thanos and others, by Prometheus remote write 1.0 or 2.0."""
 
     url: str = Field(default="http://127.0.0.1:9090/api/v1/write", pattern=r"^https?://[^\s?#]+$")
-    """Where samples are posted."""
+    """Address to which samples are posted."""
     version: int = Field(default=1, ge=1, le=2)
-    """Version of the protocol; servers that know 2 save names and help texts that repeat."""
+    """Version of the protocol; version 2 does not repeat names and help texts."""
     labels: dict[Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")], str] = Field(default={})
     """Labels of all series; `job` is `hopscope` and `instance` the name of the collector unless set here."""
     user: str = ""
     """User, with `password`."""
     password: str = ""
-    """Password; `env:NAME` or `file:PATH` names where it is."""
+    """Password; `env:NAME` or `file:PATH` says where to find it."""
     token: str = ""
-    """Bearer token; `env:NAME` or `file:PATH` names where it is."""
+    """Bearer token; `env:NAME` or `file:PATH` says where to find it."""
