@@ -116,7 +116,7 @@ def settings() -> str:
             _settings_of_kind(kind, model, MetricsSettings, "metrics")
             for kind, model in METRICS_KINDS.items()
         )
-        + "\n## Devices that are asked for names and counters\n\n"
+        + "\n## Devices queried for names and counters\n\n"
         "A table `[names_from.NAME]` has these additional settings, by `kind`.\n"
         + "".join(
             _settings_of_kind(kind, model, DeviceSettings, "names_from")
@@ -170,30 +170,33 @@ def counters() -> str:
         return _table(("counter", "label", "meaning"), rows)
 
     return (
-        "# Counters\n\nCounted by every worker, and summed in `/metrics`, `hopscope top` and the summary "
-        "at the end of a program.\n\n"
+        "# Counters\n\nEvery worker counts these. `/metrics`, `hopscope top` and the summary at the end of a "
+        "program show their sums.\n\n"
         + table(COUNTERS)
-        + "\n## The translator of direct telemetry access\n\nIncluding those of its RoCEv2 connections.\n\n"
+        + "\n## The translator of direct telemetry access\n\n"
+        "They include those of its RoCEv2 connections.\n\n"
         + table(TRANSLATOR_COUNTERS.counters)
-        + "\n## Labels (INT-label)\n\nOf the process that receives labels, if `label.listen` is set.\n\n"
+        + "\n## Labels (INT-label)\n\n"
+        "Counted by the process that receives labels, if `label.listen` is set.\n\n"
         + table(LABEL_COUNTERS.counters)
-        + "\n## History\n\nOf the process that archives it.\n\n"
+        + "\n## History\n\nCounted by the process that archives history.\n\n"
         + table(HISTORY_COUNTERS.counters)
-        + "\n## Devices that are asked for names and counters\n\n"
-        "Of the process that asks them, if `names_from` is set.\n\n"
+        + "\n## Devices queried for names and counters\n\n"
+        "Counted by the process that queries these devices, if `names_from` is set.\n\n"
         + table(NAMES_COUNTERS.counters)
         + "\n## Switches that the controller reaches\n\n"
-        "Of the process that reaches them, if `switches` is set.\n\n"
+        "Counted by the controller, if `switches` is set.\n\n"
         + table(CONTROL_COUNTERS.counters)
-        + "\n## Who asks over HTTP\n\nOf the process that serves the API.\n\n"
+        + "\n## HTTP requests\n\nCounted by the process that serves the API.\n\n"
         + table(ACCESS_COUNTERS.counters)
         + "\n## Several collectors\n\n"
-        "Of the process that takes part in a cluster, if `cluster.nats` is set.\n\n"
+        "Counted by the process that takes part in a cluster, if `cluster.nats` is set.\n\n"
         + table(CLUSTER_COUNTERS.counters)
-        + "\n## The lake\n\nOf the process that writes events into it, if `lake.catalog` is set.\n\n"
+        + "\n## The lake\n\n"
+        "Counted by the process that writes events into the lake, if `lake.catalog` is set.\n\n"
         + table(LAKE_COUNTERS.counters)
         + "\n## Switch ports of a fabric on this machine\n\n"
-        "For each port, in `hopscope fabric status --format json`.\n\n"
+        "`hopscope fabric status --format json` prints them for each port.\n\n"
         + _table(
             ("counter", "meaning"),
             [
@@ -202,7 +205,7 @@ def counters() -> str:
             ],
         )
         + "\n## INT on Linux interfaces\n\n"
-        "Packets that leave this machine, and its reports, as `hopscope switch status` prints them.\n\n"
+        "`hopscope switch status` prints them: packets that leave this machine, and its reports.\n\n"
         + _table(
             ("counter", "meaning"),
             [(f"`{name.lower()}`", text) for name, text in member_descriptions(SwitchCount).items()]
@@ -217,7 +220,7 @@ def counters() -> str:
         )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS.counters)
-        + "\n## Exports\n\nFor each destination; `destination` is its name in the "
+        + "\n## Exports\n\nEach destination has its own; the label `destination` is its name in the "
         "settings. `hopscope_export_up` is 1 if the last delivery succeeded.\n\n"
         + _table(
             ("counter", "label", "meaning"),
@@ -297,9 +300,9 @@ def events() -> str:
         + _enum_table(records.Metric)
         + f"\n## The record\n\nRings, journals and segments hold this record: {records.EVENT.itemsize} "
         f"bytes, little-endian, version {records.EVENT_VERSION}. "
-        "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d. `switch_ns` of an event about a hop is the hop's "
-        "egress time, else its ingress time; of any other event the time in the report's header, else "
-        "that of the last hop.\n\n"
+        "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d. For an event about a hop, `switch_ns` is the hop's "
+        "egress time, or else its ingress time. For any other event, it is the time in the report's header, "
+        "or else that of the last hop.\n\n"
         + _record_table(records, "EVENT")
         + "\n## Events of the sink\n\nThey are in a separate [ring](../guides/rings.md), in the record "
         "[SINK_EVENT](records.md#sink_event); `types` has a bit for each.\n\n"
@@ -487,9 +490,9 @@ def formats() -> str:
     from hopscope.wire import records as wire
 
     parts = [
-        "# Formats\n\nWhat Hopscope reads, generated from the tables that its decoders use. How to use it "
-        "is in [the guide](../guides/formats.md), why something is rejected in "
-        "[reject reasons](reject-reasons.md).\n",
+        "# Formats\n\nEverything that Hopscope reads, generated from the tables that its decoders use. "
+        "[The guide](../guides/formats.md) explains how to use it, and [reject reasons](reject-reasons.md) "
+        "why something is rejected.\n",
         "\n## Reports\n\n" + _table(("version", "header", "what"), list(_REPORTS)),
         "\n## INT and IOAM\n\n" + _table(("version", "header", "what"), list(_INTS)),
     ]
@@ -529,7 +532,7 @@ def _dialects() -> str:
         "`--dialect auto` tries them if no dialect fits.\n\n"
         + _table(("name", "meaning"), [(f"`{name}`", text) for name, text in LAYOUTS.items()])
         + "\n## Fields of a dialect\n\nThe third column has the specifications' value, or Hopscope's choice "
-        "where they leave it open. The [setting](settings.md) `dialects.NAME` changes most of it.\n\n"
+        "where they leave it open. The [setting](settings.md) `dialects.NAME` changes most of them.\n\n"
         + _table(
             ("field", "meaning", "in `spec`"), [(name, meaning, value) for name, value, meaning in rules]
         )
@@ -669,7 +672,8 @@ def sql() -> str:
     ]
     parts += [f"## `{view.name}`\n\n{view.meaning}\n\n{table(view.columns)}" for view in VIEWS]
     parts.append(
-        "Queries of all members (`scope=cluster`) see two more in `events`:\n\n" + table(CLUSTER_COLUMNS)
+        "Queries of all members (`scope=cluster`) see two more columns in `events`:\n\n"
+        + table(CLUSTER_COLUMNS)
     )
     parts.append("## Queries to begin with\n")
     parts += [f"{each.title}:\n\n```sql\n{each.sql}\n```\n" for each in EXAMPLES]

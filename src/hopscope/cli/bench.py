@@ -27,8 +27,9 @@ def bench(
     """Measure how fast one core of this machine decodes reports and detects events.
 
     Reports are 2.0 with INT-MD, in memory; flows are known, and nothing is an event. Each row has the median
-    time of a report, decoded alone, and decoded and compared with what is known of its flow; and how many of
-    the latter go through one core per second. Sockets are not in it: see `hopscope blast`.
+    time of a report, first when it is only decoded, then when it is also compared with the state of its flow,
+    and how many reports per second one core takes in the second case. Sockets are not included: see `hopscope
+    blast`.
     """
     from ..runtime.measure import CASES, QUICK_CASES, measure
     from ..runtime.warmup import compile_parts

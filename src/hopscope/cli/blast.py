@@ -58,12 +58,12 @@ class LoadOptions(Options):
 
     to: Annotated[
         str, option(
-            "--to", metavar="ADDRESS", help="Listener of the collector, as udp://127.0.0.1:32766.",
+            "--to", metavar="ADDRESS", help="Listener of the collector, such as udp://127.0.0.1:32766.",
             show_default="the first UDP listener of the collector that runs here, or of the settings",
         ),
     ] = ""  # fmt: skip
     rate: Annotated[
-        float, option("--rate", metavar="N", min=0, help="Reports per second; 0: as many as go.")
+        float, option("--rate", metavar="N", min=0, help="Reports per second; 0: as many as possible.")
     ] = 0.0
     seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, max=3600, help="How long.")] = 5.0
     flows: Annotated[int, option("--flows", metavar="N", min=1, max=1_000_000, help="Flows.")] = 10_000
@@ -83,7 +83,7 @@ class LoadOptions(Options):
     interface: Annotated[
         str, option(
             "--interface", metavar="NAME",
-            help="Send frames out at this interface, past the kernel's UDP (root or CAP_NET_RAW).",
+            help="Send frames through this interface, bypassing the kernel's UDP (root or CAP_NET_RAW).",
         ),
     ] = ""  # fmt: skip
     mac: Annotated[
@@ -122,9 +122,9 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     """Send Telemetry Reports as fast as possible, and print how many the collector took.
 
     Reports are 2.0 with INT-MD, each a datagram unless they are grouped. The counters of a collector on this
-    machine show what it took, and why it lost others; sending costs a processor of its own, and on loopback
-    also most of the receiving. Exit status 1: reports were lost, or the collector was restarted meanwhile;
-    2: it could not start, or nobody listens.
+    machine show how many it took, and why it lost the rest. Sending takes a core of its own, which on
+    loopback also does most of the receiving. Exit status 1: reports were lost, or the collector was
+    restarted meanwhile; 2: it could not start, or nothing listens.
     """
     from ..capture.sockets import resolve
     from ..present.collector_state import CollectorState

@@ -29,7 +29,8 @@ def colour(row: Mapping[str, Any]) -> str:
 def check(settings: FolderOptions, form: FormatOption = Format.TABLE) -> None:
     """Check whether this machine can run a collector, and how well.
 
-    Exit status: 0; 1 if something is bad: a collector would not start, or could not do all that is set.
+    Exit status: 0; 1 if something is bad: a collector would not start, or could not do everything that the
+    settings ask for.
     """
     from ..runtime.checks.environment import Verdict, findings
 

@@ -21,9 +21,9 @@ class CollectOptions(Options):
         list[str] | None,
         option(
             "--listen", "-l", metavar="ADDRESS",
-            help="Address of reports, as udp://127.0.0.1:32766?workers=2, of sFlow (sflow://HOST) or IPFIX "
-            "(ipfix://HOST), or an interface: its reports, as ring://eth1?port=32766 or, filtered in "
-            "the kernel, xdp://eth1, or its packets, as mirror://eth1. Repeatable.",
+            help="Address to receive at: reports (udp://127.0.0.1:32766?workers=2), sFlow (sflow://HOST) or "
+            "IPFIX (ipfix://HOST). Or an interface: its reports (ring://eth1?port=32766 or, filtered in "
+            "the kernel, xdp://eth1) or its packets (mirror://eth1). Repeatable.",
         ),
         Key("listen"),
     ] = None  # fmt: skip

@@ -22,7 +22,7 @@ app = Commands(help="Show, check and write settings.")
 
 @app.command()
 def show(settings: SettingsOptions) -> None:
-    """Print the effective settings as TOML, with their origin; no passwords and tokens."""
+    """Print the effective settings as TOML, with their origin but without passwords and tokens."""
     print(shown_settings(settings.loaded()))
 
 
@@ -55,8 +55,8 @@ def check(
 ) -> None:
     """Check a settings file and print a line for every error.
 
-    With --connect, addresses are bound, interfaces opened, servers asked: nothing is sent, but a destination
-    creates its database or table if it is missing, as at a start.
+    With --connect, it binds addresses, opens interfaces and contacts servers. Nothing is sent, but a
+    destination creates its database or table if it is missing, as it does at a start.
 
     Exit status: 0; 1 if a source or destination does not work; 2 if the settings are wrong.
     """

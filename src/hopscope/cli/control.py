@@ -15,7 +15,7 @@ from .options.declare import Commands
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
 
-app = Commands(help="Show the switches that a running collector controls, and change what it asks of them.")
+app = Commands(help="Show the switches that a running collector controls, and change what it sets on them.")
 COLUMNS = ("switch", "node", "kind", "place", "state", "in_sync", "since", "failures", "error")
 LINK_COLUMNS = ("switch", "port", "leads_to", "its_port", "from")
 TRACKED_COLUMNS = ("src", "dst", "every")
@@ -23,7 +23,7 @@ RuleArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY=VALUE]...", show_default=False,
-        help="Keys of control.watch, as destination=192.0.2.0/24 port=5001 switches=leaf1,leaf2.",
+        help="Keys of control.watch, such as destination=192.0.2.0/24 port=5001 switches=leaf1,leaf2.",
     ),
 ]  # fmt: skip
 FlowArgument = Annotated[
@@ -36,10 +36,10 @@ FlowArgument = Annotated[
 
 @app.command()
 def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
-    """Print every switch: whether it is reached and in sync (does what is asked of it), and its last error.
+    """Print every switch: whether it is reached and in sync (has the wanted state), and its last error.
 
-    JSON also has what is asked of it and what it does. Exit status 1: a switch is not in sync. 2: no
-    collector runs.
+    JSON also has the wanted and the actual state. Exit status 1: a switch is not in sync. 2: no collector
+    runs.
     """
     switches = _ask(settings.load().data, {"switches": {}})["switches"]
     if not switches:
@@ -56,7 +56,7 @@ def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> Non
 def show(
     settings: CollectorOptions, switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Its name.")]
 ) -> None:
-    """Print as JSON what is asked of a switch (`wanted`), and what it does (`actual`)."""
+    """Print as JSON the state that a switch should have (`wanted`), and the one that it has (`actual`)."""
     for each in _ask(settings.load().data, {"switches": {}})["switches"]:
         if each["name"] == switch:
             print(json.dumps(each, indent=2))
@@ -66,7 +66,7 @@ def show(
 
 @app.command()
 def watch(settings: CollectorOptions, rule: RuleArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print the rules of the watch lists; with KEY=VALUE, add a rule before that.
+    """Print the rules of the watch lists; with KEY=VALUE, add a rule first.
 
     The first rule that matches a packet decides, and a new rule is the last one. A restart of the collector
     discards the change.
@@ -82,7 +82,7 @@ def unwatch(settings: CollectorOptions, rule: RuleArgument = None, form: FormatO
 
 @app.command()
 def track(settings: CollectorOptions, flow: FlowArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print the tracked flows (INT-label); with SRC and DST, add one before that."""
+    """Print the tracked flows (INT-label); with SRC and DST, add one first."""
     _track(settings, {"add": [_flow(flow)]} if flow else None, form)
 
 
@@ -94,7 +94,9 @@ def untrack(settings: CollectorOptions, flow: FlowArgument = None, form: FormatO
 
 @app.command()
 def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
-    """Print where ports of switches lead, and the source: the file of links, LLDP, or paths of flows."""
+    """Print where the ports of switches lead, and how this is known: from the file of links, LLDP, or paths
+    of flows.
+    """
     from ..base.names import Names
     from ..base.process.control_client import not_running
     from ..present.collector_state import CollectorState

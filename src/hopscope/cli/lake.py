@@ -27,9 +27,9 @@ MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.
 
 @app.command()
 def init(settings: SettingsOptions) -> None:
-    """Make the lake's tables, unless they are there; a collector does so, too, if its role may.
+    """Make the lake's tables if they are missing; a collector also does so, if its role permits it.
 
-    The database must answer in English, which is checked.
+    Also checks that the database answers in English.
     """
     from ..lake.catalog import create
 
@@ -39,7 +39,7 @@ def init(settings: SettingsOptions) -> None:
 
 @app.command()
 def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
-    """Print how far the lake has the events of this collector: those that wait are lost with its disk.
+    """Print how far the lake has the events of this collector; waiting events are lost with its disk.
 
     Exit status 1: the lake does not take them. 2: no collector with a lake runs.
     """
@@ -66,7 +66,7 @@ def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> Non
 
 @app.command()
 def check(settings: SettingsOptions, form: FormatOption = Format.TABLE) -> None:
-    """Check that the lake has each event once, up to the mark of its shard, and that its files are there.
+    """Check that the lake has each event once, up to the mark of its shard, and that its files exist.
 
     It reads the identities of all events. `lost` were lost before they could be committed, `expired` were
     deleted because of their age. Exit status 1: something is wrong.
@@ -118,10 +118,10 @@ def expire(settings: SettingsOptions) -> None:
 
 @app.command()
 def rebuild(settings: SettingsOptions) -> None:
-    """Make the catalog again from the files: it was lost, or restored from an older backup.
+    """Rebuild the catalog from the files, after it was lost or restored from an older backup.
 
-    Collectors wait meanwhile, and then write what the files lack, if their own history has it. The old
-    catalog is kept in another schema of the database.
+    Collectors wait meanwhile, and then write events that the files lack, if their own history has them. The
+    old catalog is kept in another schema of the database.
     """
     from ..lake.rebuild import rebuild as rebuilt
 
@@ -138,7 +138,9 @@ def rebuild(settings: SettingsOptions) -> None:
 
 @app.command()
 def retire(settings: SettingsOptions, member: MemberArgument) -> None:
-    """Let another data folder be this member: the one that the lake knows is gone. Its events stay."""
+    """Let another data folder become this member, because the one that the lake knows is gone. Its events
+    stay.
+    """
     from ..lake.members import retire as retired
 
     found = retired(_lake(settings.load()), member)

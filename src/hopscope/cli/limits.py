@@ -30,12 +30,14 @@ COLUMNS = ("switch", "metric", "change", "raise_above", "clear_below")
 def show(
     settings: CollectorOptions,
     form: FormatOption = Format.TABLE,
-    toml: Annotated[bool, option("--toml", help="As settings, for the configuration file.")] = False,
+    toml: Annotated[
+        bool, option("--toml", help="Print them as settings, for the configuration file.")
+    ] = False,
 ) -> None:
     """Print the limits in force.
 
-    A switch has rows for metrics with limits of its own; what it inherits is in parentheses. Exit status 2:
-    no collector runs.
+    A switch has rows for metrics with limits of its own; limits that it inherits are in parentheses. Exit
+    status 2: no collector runs.
     """
     folder, names = _opened(settings)
     found = _in_force(folder)
@@ -52,7 +54,7 @@ def set(
         list[str],
         typer.Argument(
             metavar="METRIC.LIMIT=VALUE",
-            help="As hop_latency.raise_above=50us or queue_occupancy.change=never; with --node also "
+            help="Such as hop_latency.raise_above=50us or queue_occupancy.change=never; with --node also "
             "`general`, for the limit of all switches.",
         ),
     ],
@@ -60,9 +62,8 @@ def set(
 ) -> None:
     """Change limits now, in all workers.
 
-    LIMIT is change, raise_above or clear_below. Other limits stay. A restart of the collector returns to its
-    settings: `limits show --toml` prints what to write there.
-    Exit status 2: nothing was changed.
+    LIMIT is change, raise_above or clear_below. All other limits stay. A restart of the collector returns to
+    its settings; `limits show --toml` prints the lines to write there. Exit status 2: nothing was changed.
     """
     folder, names = _opened(settings)
     given: dict[str, dict[str, Any]] = {}
@@ -80,7 +81,8 @@ def set(
 def reset(
     settings: CollectorOptions,
     metrics: Annotated[
-        list[str] | None, typer.Argument(metavar="METRIC", help="Only the limits of all switches of these.")
+        list[str] | None,
+        typer.Argument(metavar="METRIC", help="Only these metrics, and only their limits for all switches."),
     ] = None,
     node: NodeOption = None,
 ) -> None:

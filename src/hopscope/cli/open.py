@@ -17,14 +17,14 @@ _FILE = "open.html"
 
 def open(
     settings: CollectorOptions,
-    only_print: Annotated[bool, option("--print", help="Print the address alone.")] = False,
+    only_print: Annotated[bool, option("--print", help="Only print the address.")] = False,
     viewer: Annotated[bool, option("--viewer", help="Without the code that logs an operator in.")] = False,
 ) -> None:
     """Open the console of the running collector in a browser, and print its address.
 
     The address has a code that logs the browser in as an operator, once, within 5 minutes: whoever may write
-    the data folder may make changes. Without a display the address is only printed. Exit status 2: no
-    collector runs, or it has no page.
+    to the data folder may make changes. Without a display, the address is only printed. Exit status 2: no
+    collector runs, or it serves no console.
     """
     from ..base.errors import HopscopeError
     from ..base.process import control_client as control

@@ -28,20 +28,24 @@ def report_issue(
     ] = None,
     log: Annotated[
         Path | None,
-        option("--log", metavar="FILE", help="Log of the collector, if it is in no journal and in no file."),
+        option(
+            "--log",
+            metavar="FILE",
+            help="Log of the collector, if neither the system's journal nor a file has it.",
+        ),
     ] = None,
     events: Annotated[
-        int, option("--events", metavar="N", min=0, max=100_000, help="Also take the newest N events.")
+        int, option("--events", metavar="N", min=0, max=100_000, help="Also include the newest N events.")
     ] = 0,
     seconds: Annotated[
         float, option("--seconds", metavar="S", min=0.1, max=600, help="Time over which rates are measured.")
     ] = 2.0,
 ) -> None:
-    """Write what a report of a problem needs into one file, without secrets.
+    """Write all information for a bug report into one file, without secrets.
 
-    Versions, settings, the machine, the running collector with its counters, and the end of its log; no
-    events unless asked. Passwords and tokens are left out. Look through it before you publish it: addresses
-    and names are in it.
+    The file has versions, settings, the machine, the running collector with its counters, and the end of its
+    log; events only with --events. Passwords and tokens are left out. Look through it before you publish it:
+    it has addresses and names.
     """
     from ..runtime.checks.diagnosis import archive, collect
     from ..settings.collector import Settings

@@ -40,18 +40,20 @@ class ForwardOptions(Options):
         str | None,
         option(
             "--output", "-o", metavar="OUTPUT",
-            help="Where packets go on without their INT: an interface, or a capture file.",
+            help="Where to forward packets without their INT: an interface or a capture file.",
         ),
     ] = None  # fmt: skip
     pair: Annotated[
         list[str] | None,
         option(
             "--pair", metavar="A:B",
-            help="Two interfaces: packets from one go on at the other, in both directions. Repeatable.",
+            help="Two interfaces: packets from each are forwarded to the other. Repeatable.",
         ),
     ] = None  # fmt: skip
     no_strip: Annotated[
-        bool, option("--no-strip", help="Packets go on with their INT."), Key("sink.strip", lambda *_: False)
+        bool,
+        option("--no-strip", help="Forward packets with their INT."),
+        Key("sink.strip", lambda *_: False),
     ] = False
     forwarding: Annotated[
         str | None,
@@ -86,7 +88,12 @@ class ReportOptions(Options):
     ] = None
     report_when: Annotated[
         str | None,
-        option("--report-when", metavar="WHEN", show_default="event", help="For each packet, event or flow."),
+        option(
+            "--report-when",
+            metavar="WHEN",
+            show_default="event",
+            help="Send a report for each packet, event or flow.",
+        ),
         Key("sink.report.when"),
     ] = None
     report_version: Annotated[
@@ -133,10 +140,10 @@ def sink(
 ) -> None:
     """Run an INT sink: strip and forward packets, detect events.
 
-    Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the console are those of `collect`,
-    and SIGHUP reads the settings again.
-    A capture file is read to its end; its events are kept if --data is given. Exit status: 0; 1 if the file
-    is damaged or cut and was read up to there; 2 if it cannot start or continue.
+    Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the console are those of `collect`, and
+    SIGHUP reads the settings again. A capture file is read to its end; its events are kept if --data is
+    given. Exit status: 0; 1 if the file is damaged or truncated and was read up to that point; 2 if it cannot
+    start or continue.
     """
     inputs = list(inputs or ())
     flags: list[Flag] = [("sink", "sink.enabled", True)]

@@ -21,8 +21,9 @@ COLUMNS = ("counter", "number")
 def attach(config: ConfigOption) -> None:
     """Attach the programs to the interfaces, or replace those that are attached.
 
-    They go on after this command has ended, and no packet bypasses them while they are replaced. Needs root
-    and Linux 6.1; labels need Linux 6.6. Exit status 2: an error; interfaces without programs stay without.
+    They stay attached after this command has ended, and no packet bypasses them while they are replaced.
+    Needs root and Linux 6.1; labels need Linux 6.6. Exit status 2: an error; interfaces that had no programs
+    still have none.
     """
     from ..switch.program import attach as run
     from ..switch.program import attached
@@ -36,9 +37,9 @@ def attach(config: ConfigOption) -> None:
 def run(config: ConfigOption) -> None:
     """Attach the programs, and send their reports and labels to collectors, until SIGINT or SIGTERM.
 
-    The programs go on after this command has ended, but then make no reports, and labels are lost. Exit
-    status 2: the programs could not be attached, another process sends already, or a collector's name could
-    not be resolved.
+    The programs stay attached after this command has ended, but then make no reports, and labels are lost.
+    Exit status 2: the programs could not be attached, another process already sends, or a collector's name
+    could not be resolved.
     """
     import signal
     import threading
@@ -77,7 +78,7 @@ def run(config: ConfigOption) -> None:
 def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
     """Print where the programs run, counters of packets, reports and labels, and drops by reason.
 
-    The interfaces go to standard error. Exit status 2: nothing is attached.
+    The interfaces are printed to standard error. Exit status 2: nothing is attached.
     """
     import sys
 

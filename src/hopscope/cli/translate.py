@@ -58,7 +58,7 @@ class TranslateOptions(Options):
 def translate(
     options: TranslateOptions, stores: StoreOptions, log: LogOptions, settings: FolderOptions
 ) -> None:
-    """Run a DTA translator: reports into memory that answers by key.
+    """Run a DTA translator: write reports into memory that is queried by key.
 
     Without flags it receives `sized` reports on loopback UDP 40040 and writes into stores of the user's data
     folder; `hopscope direct query` reads them. Exit status 2: it could not start.

@@ -36,7 +36,7 @@ def add(
     role: Annotated[RoleName, option("--role", help="What the user may do.")] = "viewer",
     password_file: PasswordOption = None,
 ) -> None:
-    """Add a user; the password is asked for. A running collector knows the user at once."""
+    """Add a user, and ask for the password. A running collector knows the user at once."""
     users, author = _opened(settings, make=True)
     users.add(name, role, _password(password_file), author)
     print(f"added {name.lower()}, {role}", file=sys.stderr)
@@ -81,7 +81,7 @@ def role(
     name: NameArgument,
     role: Annotated[RoleName, typer.Argument(metavar="ROLE", help="viewer or operator.")],
 ) -> None:
-    """Give a user another role, in open sessions too."""
+    """Give a user another role, also in open sessions."""
     users, author = _opened(settings)
     users.set_role(name, role, author)
 

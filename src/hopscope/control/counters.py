@@ -14,7 +14,7 @@ CONTROL_COUNTERS = CounterFile("control.counters", "control counters", 1, (
         of="states", gauge=True,
     ),
     Counter(
-        "control_switches_in_sync", "Switches that do what is asked of them.", of="in_sync", gauge=True
+        "control_switches_in_sync", "Switches that have the wanted state.", of="in_sync", gauge=True
     ),
     Counter("control_connections_total", "Connections made to switches.", of="counts.connections"),
     Counter(
@@ -23,7 +23,7 @@ CONTROL_COUNTERS = CounterFile("control.counters", "control counters", 1, (
     ),
     Counter("control_reads_total", "States read from switches.", of="counts.reads"),
     Counter(
-        "control_drifts_total", "Reads that found a switch in another state than the one asked for.",
+        "control_drifts_total", "Reads that found a switch in another state than the wanted one.",
         of="counts.drifts",
     ),
     Counter(

@@ -137,7 +137,7 @@ class Fleet:
 
     @property
     def in_sync(self) -> int:
-        """Switches that do what is asked of them."""
+        """Switches that have the wanted state."""
         return sum(each["in_sync"] for each in self._status)
 
     def _find_edges(self) -> bool:

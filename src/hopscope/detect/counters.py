@@ -32,8 +32,8 @@ _TYPES = {kind.label: number for number, kind in enumerate(Type)}
 COUNTERS: tuple[Counter, ...] = (
     Counter(
         "frames_total",
-        "Frames received from capture (datagrams, or packets of a file), also those that an XDP program "
-        "counted or forwarded.",
+        "Frames received from capture (datagrams, or packets of a file), including those that an XDP "
+        "program counted or forwarded.",
     ),
     Counter("frame_bytes_total", "Bytes of these frames."),
     Counter("other_frames_total", "Frames without telemetry: another protocol or port."),
@@ -61,12 +61,12 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "bypassed_frames_total",
-        "Frames that a sink received, but the kernel passed on as they were, while no worker did, including "
-        "those that the output then dropped.",
+        "Frames that a sink received and the kernel forwarded unchanged, while no worker did, "
+        "including those that the output then dropped.",
     ),
     Counter(
         "interface_returns_total",
-        "Interfaces that were deleted, made again, and bound again.",
+        "Interfaces that were deleted, created again, and bound again.",
         of="received.interface_returns_total",
     ),
     Counter(
@@ -90,12 +90,12 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("hops_total", "Hops in these reports."),
     Counter(
         "unknown_int_packets_total",
-        "Packets, also inside reports, whose DSCP or port announces INT, but whose INT is of no known "
-        "version: taken as ordinary traffic.",
+        "Packets, also inside reports, whose DSCP or port announces INT, but whose INT has no known "
+        "version; they are treated as ordinary traffic.",
     ),
     *family(
         "xdp_datagrams_total",
-        "Datagrams that the XDP program counted (`filtered`), or sent up to the collector for a reason.",
+        "Datagrams that the XDP program counted itself (`filtered`) or passed to the collector, by reason.",
         "outcome",
         {
             outcome: f"xdp_{outcome}"
@@ -122,17 +122,18 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     *family(
         "xdp_forwarded_frames_total",
-        "Frames that the XDP program of a sink forwarded, as they were or without their INT; those that its "
-        "workers forwarded are not among them.",
+        "Frames that the XDP program of a sink forwarded, unchanged or without their INT. Frames "
+        "that its workers forwarded are not included.",
         "outcome",
         {"unchanged": "wire_unchanged", "stripped": "wire_stripped"},
         of="received",
     ),
     *family(
         "xdp_passed_frames_total",
-        "Frames that the XDP program of a sink passed to its workers, by reason: headers that it does not "
-        "read, IP fragments, contradictory lengths, INT of another form or damaged, checksums that a sender "
-        "left to its card, longer than the output's MTU, output or worker not ready.",
+        "Frames that the XDP program of a sink passed to its workers, by reason: headers that it "
+        "does not read, IP fragments, contradictory lengths, INT of another form or damaged, "
+        "checksums that a sender left to its card, frames longer than the output's MTU, output or "
+        "worker not ready.",
         "reason",
         {
             reason: f"wire_{reason}"
@@ -174,7 +175,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "sflow_lost_samples_total",
-        "Samples that agents of sFlow lost for want of resources.",
+        "Samples that agents of sFlow lost for lack of resources.",
         of="received.sflow_lost_samples",
     ),
     Counter(
@@ -201,7 +202,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "ipfix_rejected_templates_total",
-        "Templates without room: too many of a domain or of all, or too many fields.",
+        "Templates rejected for lack of room: too many of a domain or in total, or too many fields.",
         of="received.ipfix_rejected_templates",
     ),
     Counter(
@@ -226,7 +227,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("stripped_packets_total", "Forwarded frames whose INT a sink removed, restoring the packet."),
     Counter(
         "unverified_packets_total",
-        "Of these, frames whose checksum matched neither with INT nor without; it is left as received.",
+        "Of these, frames whose checksum was wrong both with and without INT; it is left as received.",
     ),
     Counter("unstripped_packets_total", "Frames forwarded with their INT because it is damaged."),
     *(
@@ -304,7 +305,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "values_total",
-        "Metric values in all reports: what would be stored without event detection.",
+        "Metric values in all reports: the number that would be stored without event detection.",
         tally="flows.VALUES",
     ),
     Counter(
@@ -320,7 +321,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "port_evictions_total",
-        "Queues, buffers and ports of a source with many that made room for those of another.",
+        "Queues, buffers and ports of a source with many, evicted to make room for those of another source.",
         tally="flows.PORT_EVICTIONS",
     ),
     Counter(
@@ -330,7 +331,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "distribution_evictions_total",
-        "Queues whose distributions made room for those of another, because the table was full.",
+        "Queues whose distributions were evicted to make room for another queue, because the table was full.",
         tally="sink.DISTRIBUTION_EVICTIONS",
     ),
     Counter(
@@ -340,7 +341,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "source_evictions_total",
-        "Sequence spaces of a source with many that made room for those of another.",
+        "Sequence spaces of a source with many, evicted to make room for those of another source.",
         tally="flows.SOURCE_EVICTIONS",
     ),
     Counter(
@@ -355,30 +356,32 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "detector_lost_reports_total",
-        "Reports that one of several workers could not hand to the detector, whose queue was full.",
+        "With several workers: reports that a worker could not hand to the detector because the "
+        "queue was full.",
     ),
     Counter(
         "detector_waiting_reports",
-        "Reports of one of several workers that wait for the detector.",
+        "With several workers: reports that wait for the detector.",
         gauge=True,
     ),
     Counter(
         "detector_queue_full",
-        "1 while the detector's queue of one of several workers is full, else 0.",
+        "With several workers: 1 while a worker's queue to the detector is full, else 0.",
         gauge=True,
         highest=True,
     ),
     Counter(
         "given_postcards_total",
-        "Postcards whose flow another member of the cluster owns: they go there, and are held here.",
+        "Postcards whose flow another member of the cluster owns: they are sent there.",
     ),
     Counter(
         "given_postcards_lost_total",
-        "Postcards of these that found no room in the queue to the process of the cluster.",
+        "Of these, postcards that found no room in the queue to the process of the cluster.",
     ),
     Counter(
         "moved_reports_total",
-        "Reports whose sequence numbers other members of the cluster had: they count as lost no longer.",
+        "Reports missing here whose sequence numbers other members of the cluster had; they no "
+        "longer count as lost.",
     ),
     Counter("sink_reports_total", "Telemetry Reports that the sink sent to another collector."),
     Counter(
@@ -390,7 +393,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("sink_ring_events_total", "Events in a sink's event ring."),
     *family(
         "sink_events_total",
-        "Events in a sink's event ring, by type; one may have several.",
+        "Events in a sink's event ring, by type; an event may have several types.",
         "type",
         _TYPES,
         tally="sink.OF_TYPE",
@@ -404,12 +407,12 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "sink_journal_throttled_events_total",
-        "Sink events that history does not have, suppressed by its own quota.",
+        "Sink events missing in history, suppressed by its own quota.",
         tally="sink.HELD_BACK_JOURNAL",
     ),
     Counter(
         "unrecorded_flows_total",
-        "Flows without a flow record in history: above `sink.journal_flows`, or no time at the end.",
+        "Flows without a flow record in history: more than `sink.journal_flows`, or no time left at the end.",
     ),
     Counter("unrecorded_flow_packets_total", "Packets of these flows."),
     Counter(
@@ -422,7 +425,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("journal_retries_total", "Journal writes retried after a failure such as a full disk."),
     Counter(
         "journal_lost_events_total",
-        "Events that history lacks: overwritten in memory before the disk took them.",
+        "Events missing in history: overwritten in memory before the disk took them.",
     ),
     Counter(
         "journal_waiting_events",
@@ -448,12 +451,12 @@ COUNTERS: tuple[Counter, ...] = (
         "Clock ticks of a worker, ten per second; a worker that hangs has none.",
     ),
     late_kernels(),
-    Counter("busy_ns_total", "Time that the worker spent on reports; the rest it slept."),
+    Counter("busy_ns_total", "Time that the worker spent on reports; it slept the rest of the time."),
     Counter("busy_capture_ns_total", "Busy time spent receiving frames."),
     Counter("busy_decode_ns_total", "Busy time spent decoding."),
     Counter(
         "busy_handover_ns_total",
-        "Busy time of several workers spent handing reports to the detector.",
+        "Busy time that several workers spent handing reports to the detector.",
     ),
     Counter("busy_detect_ns_total", "Busy time spent detecting events."),
     Counter("busy_journal_ns_total", "Busy time spent writing the journal and the ring."),

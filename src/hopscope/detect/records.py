@@ -25,10 +25,10 @@ class Kind(IntEnum):
     hysteresis was switched off; or the key left the table, and `value` is its last value.
     """
     PATH_CHANGE = 6
-    """Another path than before; `value` and `previous` are the hashes of the two."""
+    """The flow takes another path than before; `value` and `previous` are the hashes of the two paths."""
     LOOP = 7
-    """A path with a node twice, reported once per path: `node_id` is the node, `ident` the index of its
-    second occurrence.
+    """A path that contains a node twice, reported once per path: `node_id` is the node, `ident` the index of
+    its second occurrence.
     """
     DROP = 8
     """A drop report; `value` is the drop reason, `ident` the queue that the drop word names, else that of the
@@ -70,7 +70,7 @@ class Kind(IntEnum):
     its last report there (ns), `previous` the hash of that member's name.
     """
     SOURCE_MOVED = 19
-    """The same of a source: it sends reports here, and sent some to another member since its last one
+    """The same for a source: it sends reports here, and has sent some to another member since its last one
     here.
     """
 

@@ -77,7 +77,7 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     Counter(
         "dta_replaced_reporters_total",
-        "Reporters that made room for others: silent ones, or of an address with many.",
+        "Reporters evicted to make room for others: silent ones, or those of an address with many.",
         of="received.replaced",
     ),
     Counter(
@@ -97,7 +97,7 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
         "dta_waiting_paths", "Paths in the postcard cache.", of="writers.postcarding.waiting", gauge=True,
     ),
     Counter(
-        "dta_combined_increments_total", "Additions to counters that were made together with others.",
+        "dta_combined_increments_total", "Additions to counters that were combined with others.",
         of="writers.key-increment.combined",
     ),
     Counter(

@@ -22,12 +22,12 @@ EXPORTS = (
     ("samples_total", "Samples of metrics in these batches."),
     ("retried_total", "Retries after a failure."),
     ("connections_total", "Connections made to a destination."),
-    ("bytes_total", "Bytes sent to a destination, compressed if they are."),
+    ("bytes_total", "Bytes sent to a destination, after any compression."),
     ("filtered_total", "Events that a destination does not want."),
-    ("replayed_total", "Events read from history, since the ring did not have them any more."),
-    ("suppressed_total", "Alarms that did not last `for_seconds`, of which nothing was sent."),
+    ("replayed_total", "Events read from history, because the ring no longer had them."),
+    ("suppressed_total", "Alarms that did not last `for_seconds` and were not sent."),
     ("silenced_total", "Alerts that a silence of the console suppressed."),
-    ("unlisted_total", "Alerts that a message only counts, since it lists `listed` others."),
+    ("unlisted_total", "Alerts that a message only counts, because it already lists `listed` others."),
 )
 """Counters of a destination, as `hopscope_export_*`."""
 LOST = (

@@ -7,14 +7,15 @@ from ..memory.counter_region import CounterFile
 
 HISTORY_COUNTERS = CounterFile("history.counters", "history counters", 1, (
     Counter("history_archived_events_total", "Events of journals that became segments.", of="events"),
-    Counter("history_failures_total", "Failures of the archive, as of a full disk; its work is repeated.",
+    Counter("history_failures_total", "Failures of the archive, for example because of a full disk; its "
+            "work is repeated.",
             of="failures"),
     Counter("history_expired_events_total", "Events deleted because of their age, the size of history, or a "
             "full disk.", of="expired_events"),
     Counter("history_expired_bytes_total", "Bytes deleted for the same reasons: of segments, distributions "
             "and damaged files.", of="expired_bytes"),
     Counter("history_expired_damaged_files_total", "Damaged files among them.", of="expired_damaged"),
-    Counter("history_failed_deletions_total", "Failed deletions, as of files that are write-protected; each "
+    Counter("history_failed_deletions_total", "Failed deletions, for example of write-protected files; each "
             "is repeated.", of="undeleted"),
 ))  # fmt: skip
 """Of the process that archives history, in the folder of regions."""

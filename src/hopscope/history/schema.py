@@ -67,16 +67,16 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     "dst_lo": ("", "low half of the destination address"),
     "ip_version": ("", "4 or 6; 0: no flow"),
     "shard": ("", "number of the worker; with `sequence` it identifies the event"),
-    "sequence": ("", "number in the shard; events with the numbers that are missing were lost"),
+    "sequence": ("", "number in the shard; missing numbers are those of lost events"),
 }
 """Unit and meaning of the columns of `columns.COLUMNS`."""
 _DISTRIBUTIONS: Mapping[str, tuple[str, str]] = {
-    "since": ("UTC", "begin of the period"),
+    "since": ("UTC", "beginning of the period"),
     "until": ("UTC", "end of the period"),
     "measure": ("", "such as `hop_latency`, `end_to_end`"),
     "node_id": ("", "switch; NULL: unknown, or end to end"),
     "port": ("", "egress port; NULL: unknown, or end to end"),
-    "queue_id": ("", "queue; 0 also of packets that do not say it; NULL: end to end"),
+    "queue_id": ("", "queue; also 0 for packets that do not carry it; NULL: end to end"),
     "count": ("values", "values in the period"),
     "sum": ("by measure", "their sum"),
     "highest": (
@@ -102,8 +102,9 @@ def _described(
 VIEWS = (
     View(
         "events",
-        "Every event, fresh ones included: one row each, except that a path of more than eight nodes has a "
-        "row for each eight. `hop = 0 OR metric IS DISTINCT FROM 'flow_path'` selects each event once.",
+        "Every event, including the newest, in one row each; only a path of more than eight nodes "
+        "has a row for every eight nodes. `hop = 0 OR metric IS DISTINCT FROM 'flow_path'` selects "
+        "each event once.",
         _described(columns.COLUMNS, _EVENTS),
     ),
     View(
@@ -113,7 +114,7 @@ VIEWS = (
     ),
 )
 CLUSTER_COLUMNS = (
-    Column("member", "VARCHAR", "", "whose event it is; the first column"),
+    Column("member", "VARCHAR", "", "member that has the event; the first column"),
     Column("incarnation", "VARCHAR", "", "of the member's data folder; the last column, with a lake only"),
 )
 """What the view `events` has besides, in queries of all members."""

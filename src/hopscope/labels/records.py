@@ -48,7 +48,7 @@ class PortCounter(IntEnum):
     EXPORTED = 6
     """Last hop: labels that were sent to the controller."""
     TOO_LONG = 7
-    """Packets without a label that was due, since it would have exceeded the MTU."""
+    """Packets that got no label although one was due, because it would have exceeded the MTU."""
     FRAGMENTED = 8
     """Packets cut into fragments so that a label fits."""
     LOST = 9

@@ -7,8 +7,8 @@ from ..memory.counter_region import CounterFile
 
 LAKE_COUNTERS = CounterFile("lake.counters", "lake counters", 1, (
     Counter("lake_connected", "1 if the lake takes this member's events.", of="connected", gauge=True),
-    Counter("lake_waiting_events", "Events of local history that are not in the lake yet, as many as a "
-            "lost disk costs.", of="waiting", gauge=True),
+    Counter("lake_waiting_events", "Events of local history that are not in the lake yet; they would be "
+            "lost with the disk.", of="waiting", gauge=True),
     Counter("lake_waiting_seconds", "Age of the oldest of them.", of="waiting_seconds", gauge=True),
     Counter("lake_events_total", "Events committed to the lake.", of="counts.events"),
     Counter("lake_commits_total", "Commits of events to the lake.", of="counts.commits"),
@@ -17,7 +17,7 @@ LAKE_COUNTERS = CounterFile("lake.counters", "lake counters", 1, (
     Counter("lake_connections_total", "Connections made to the lake.", of="counts.connections"),
     Counter("lake_lost_events_total", "Events that the lake will not have: local history had lost them "
             "before they were committed.", of="counts.lost"),
-    Counter("lake_refilled_events_total", "Events written again since the lake had lost them.",
+    Counter("lake_refilled_events_total", "Events written again because the lake had lost them.",
             of="counts.refilled"),
     Counter("lake_maintenance_rounds_total", "Rounds of maintenance by this member.",
             of="counts.rounds"),

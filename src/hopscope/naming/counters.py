@@ -13,6 +13,8 @@ NAMES_COUNTERS = CounterFile("names.counters", "names counters", 2, (
         "names_counter_polls_total", "Devices asked for counters of interfaces, by result.", "result",
         ("answered", "failed"),
     ),
-    Counter("names_silent_devices", "Devices that did not answer when asked last.", gauge=True),
-    Counter("names_changes_total", "Times that names of devices changed; page and exports start again then."),
+    Counter("names_silent_devices", "Devices that did not answer the last query.", gauge=True),
+    Counter(
+        "names_changes_total", "Times that names of devices changed; console and exports then start again."
+    ),
 ))  # fmt: skip

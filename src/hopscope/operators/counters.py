@@ -11,8 +11,8 @@ ACCESS_COUNTERS = CounterFile("access.counters", "access counters", 1, (
     ),
     *family(
         "access_refused_total",
-        "Requests that were refused: for another host, from another site's page, without the CSRF token, "
-        "without a login, with a role that may not.",
+        "Requests that were refused: for another host, from a page of another site, without the CSRF "
+        "token, without a login, or with a role that does not permit them.",
         "reason",
         ("host", "origin", "csrf", "login", "role"),
     ),

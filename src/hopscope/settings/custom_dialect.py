@@ -68,9 +68,7 @@ class DialectSettings(Section):
     int_dscp: tuple[Dscp, ...] | None = None
     """DSCP values of packets that carry INT after TCP or UDP."""
     int_dscp_bit: Dscp | None = None
-    """Instead of `int_dscp`: a bit (1, 2, 4, 8, 16 or 32) that is set in the DSCP of all packets that carry
-    INT; 0: none.
-    """
+    """A bit (1, 2, 4, 8, 16 or 32) of the DSCP that also marks packets that carry INT; 0: none."""
     int_ports: tuple[Port, ...] | None = None
     """UDP destination ports of packets that carry INT."""
     tcp_ports: bool | None = None

@@ -1,4 +1,4 @@
-"""Devices that are asked for names and counters: the settings of each table are those of its kind."""
+"""Devices that are queried for names and counters: the settings of each table are those of its kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_PASSWORD = 8
 
 
 class DeviceSettings(Section):
-    """Devices that are asked for their name and those of their interfaces, such as `[names_from.edge]`."""
+    """Devices that are queried for their name and those of their interfaces, such as `[names_from.edge]`."""
 
     kind: str
     """Protocol to query them with: `snmp` or `gnmi`."""

@@ -18,7 +18,7 @@ class SwitchCount(IntEnum):
     """What happened to a packet that leaves through an interface of the switch (enum switch_count)."""
 
     SOURCE = 0
-    """INT was put in; INT-MD already has the values of this hop."""
+    """INT was inserted; INT-MD already has the values of this hop."""
     TRANSIT = 1
     """This hop was added to its INT-MD."""
     HOP_LIMIT = 2

@@ -15,7 +15,7 @@ class Reason(IntEnum):
     FRAGMENT = 2
     """An IP fragment, outer or inner: its headers or its rest are in another packet."""
     UNKNOWN_VERSION = 3
-    """A version number that no specification defines (report, INT or IP), or of labels' flows."""
+    """A version number that no specification defines (of a report, INT, IP, or the flow of labels)."""
     UNKNOWN_TYPE = 4
     """A reserved type: NProto, RepType, InType or the shim's type."""
     BAD_LENGTH = 5
@@ -111,7 +111,9 @@ class DtaReason(IntEnum):
     BAD_LIST = 5
     """A list, or a sketch, that the region does not have, or an entry that no rule gives to one."""
     BAD_HOP = 6
-    """A hop number that is 0 or after its path's end, or one or a path length above the hops of a chunk."""
+    """A hop number that is 0 or beyond the end of its path, or a hop number or path length above the hops of
+    a chunk.
+    """
     RATE_LIMITED = 7
     """Dropped by the rate limit; answered with a NACK if the report's form has a sequence number."""
     CONGESTED = 8
@@ -121,7 +123,7 @@ class DtaReason(IntEnum):
     NOT_DTA = 10
     """Another protocol or UDP port: no DTA report at all."""
     DUPLICATE = 11
-    """Its reporter's sequence number had been there before: it is not executed twice."""
+    """The reporter has already sent this sequence number: the report is not executed twice."""
     STALE = 12
     """Its sequence number is too far off to decide whether it is a duplicate."""
 
@@ -147,7 +149,7 @@ class RoceReason(IntEnum):
     UNKNOWN_QUEUE_PAIR = 4
     """No queue pair has this number, or it is not connected to the sender's address."""
     BAD_PARTITION = 5
-    """Another partition key than the queue pair's."""
+    """A partition key other than the queue pair's."""
     PSN_GAP = 6
     """Packets before it are missing: answered with a NAK (RC), or its message is dropped (UC)."""
     DUPLICATE = 7
@@ -179,7 +181,7 @@ class DropReason(IntEnum):
     NONE = 0
     """Sent on."""
     NO_SLOT = 1
-    """The transmit ring was full: frames came faster than the output takes them."""
+    """The transmit ring was full: frames arrived faster than the output takes them."""
     TOO_LONG = 2
     """Longer than the MTU of the output interface, even without its INT."""
     CUT = 3

@@ -23,7 +23,9 @@ class AnnounceOptions(Options):
     prefix: Annotated[
         list[str] | None,
         option(
-            "--prefix", metavar="PREFIX", help="Route that ExaBGP announces, as 192.0.2.1/32. Repeatable."
+            "--prefix",
+            metavar="PREFIX",
+            help="Route that ExaBGP announces, such as 192.0.2.1/32. Repeatable.",
         ),
     ] = None
     next_hop: Annotated[
@@ -34,16 +36,26 @@ class AnnounceOptions(Options):
         option("--bird", metavar="PROTOCOL", help="Instead, enable and disable this protocol of BIRD."),
     ] = None
     url: Annotated[
-        str, option("--url", metavar="URL", help="Where the collector states whether it is ready.")
+        str, option("--url", metavar="URL", help="Address at which the collector says whether it is ready.")
     ] = "http://127.0.0.1:8080/readyz"
     every: Annotated[
-        float, option("--every", metavar="S", min=0.05, max=60, help="Interval of questions.")
+        float, option("--every", metavar="S", min=0.05, max=60, help="Interval between checks.")
     ] = 0.5
     falls: Annotated[
-        int, option("--falls", metavar="N", min=1, max=100, help="Failed questions that withdraw it.")
+        int,
+        option(
+            "--falls", metavar="N", min=1, max=100, help="Failed checks after which the route is withdrawn."
+        ),
     ] = 2
     rises: Annotated[
-        int, option("--rises", metavar="N", min=1, max=100, help="Answers of readiness that announce it.")
+        int,
+        option(
+            "--rises",
+            metavar="N",
+            min=1,
+            max=100,
+            help="Successful checks after which the route is announced.",
+        ),
     ] = 2
 
 

@@ -45,10 +45,10 @@ COLUMNS = (
 
 @app.command()
 def init(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None:
-    """Make what the cluster needs in NATS, and the lake if the settings have one.
+    """Make the buckets and streams that the cluster needs in NATS, and the lake if the settings have one.
 
-    It may be repeated: what is there is kept, and follows changed settings (replicas, member_seconds).
-    Exit status 2: NATS or the lake cannot be reached.
+    It may be repeated: existing buckets and streams are kept, and follow changed settings (replicas,
+    member_seconds). Exit status 2: NATS or the lake cannot be reached.
     """
     from ...cluster.setup import init as make
 
@@ -75,11 +75,11 @@ def init(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None:
 def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None:
     """Print all members: whether they are ready, their rates, and what a lost disk would cost.
 
-    `not_in_lake` are events that only the member's own disk has, `oldest` is the age of the first of them.
-    A member is missing "for at most" the age of its last record in NATS, which is renewed every 30 s.
-    Exit status 1: a member is missing or not ready, has another revision of the configuration or a wrong
-    clock, or its command for the route failed; or a bucket is missing or full. 2: NATS cannot be reached, or
-    does not know who is there.
+    `not_in_lake` are events that only the member's own disk has, `oldest` is the age of the first of them. A
+    member is missing "for at most" the age of its last record in NATS, which is renewed every 30 s. Exit
+    status 1: a member is missing or not ready, has another revision of the configuration or a wrong clock, or
+    its command for the route failed; or a bucket is missing or full. 2: NATS cannot be reached, or does not
+    know which members are there.
     """
     from ...cluster.membership.overview import look
 
@@ -102,12 +102,14 @@ def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None
 def forget(
     settings: ClusterOptions,
     member: Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.")],
-    force: Annotated[bool, option("--force", help="Also if it is there; it comes back if it runs.")] = False,
+    force: Annotated[
+        bool, option("--force", help="Also if it is not missing; it comes back if it runs.")
+    ] = False,
     form: SummaryOption = Summary.TEXT,
 ) -> None:
     """Forget a member that is missing, and will not come back. Other owners get its keys.
 
-    Its events in the lake stay. Exit status 2: it is there, or there is no such member.
+    Its events in the lake stay. Exit status 2: it is not missing, or there is no such member.
     """
     from ...cluster.membership.drain import Drains
     from ...cluster.membership.members import Directory

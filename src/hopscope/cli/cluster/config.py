@@ -31,10 +31,16 @@ SETTINGS = "settings"
 """Value of a limit that the cluster no longer sets."""
 WAIT_SECONDS = 3.0
 """Least time in which members may apply a change before the command says that they have not."""
-NoteOption = Annotated[str, option("--note", metavar="TEXT", help="What for, shown in the history.")]
+NoteOption = Annotated[
+    str, option("--note", metavar="TEXT", help="Reason for the change, shown in the history.")
+]
 AfterOption = Annotated[
     int | None,
-    option("--after", metavar="REVISION", help="Only if this is the newest one; by default it is looked up."),
+    option(
+        "--after",
+        metavar="REVISION",
+        help="Only if this is the newest revision; by default, the newest one is looked up.",
+    ),
 ]
 
 
@@ -44,7 +50,7 @@ def show(
     revision: Annotated[int | None, option("--revision", metavar="N", help="An earlier one.")] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Print the limits that the cluster sets; each member has those of its settings for all others."""
+    """Print the limits that the cluster sets; for all others, each member has those of its settings."""
     from ...base.names import Names
     from ...cluster.configuration import Configurations
 
@@ -66,8 +72,9 @@ def set(
         list[str],
         typer.Argument(
             metavar="METRIC.LIMIT=VALUE",
-            help="As hop_latency.raise_above=50us or queue_occupancy.change=never; `settings`: no longer set "
-            "by the cluster; with --node also `general`, for the limit of all switches.",
+            help="Such as hop_latency.raise_above=50us or queue_occupancy.change=never; `settings`: no "
+            "longer "
+            "set by the cluster; with --node also `general`, for the limit of all switches.",
         ),
     ],
     node: NodeOption = None,
@@ -75,7 +82,7 @@ def set(
     note: NoteOption = "",
     form: SummaryOption = Summary.TEXT,
 ) -> None:
-    """Change limits of all members now, and of members that come later.
+    """Change limits of all members now, and of members that join later.
 
     LIMIT is change, raise_above or clear_below. Each member applies a revision as a whole, or says why it
     cannot. Exit status 1: another change came first, and nothing was changed; or a member has not applied it.
@@ -121,7 +128,9 @@ def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None
 @app.command()
 def rollback(
     settings: ClusterOptions,
-    revision: Annotated[int, typer.Argument(metavar="REVISION", help="One of the history; 0: set nothing.")],
+    revision: Annotated[
+        int, typer.Argument(metavar="REVISION", help="A revision of the history; 0: set nothing.")
+    ],
     after: AfterOption = None,
     form: SummaryOption = Summary.TEXT,
 ) -> None:

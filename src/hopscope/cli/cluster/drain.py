@@ -36,18 +36,18 @@ def drain(
         float,
         option(
             "--wait", metavar="S", min=0, max=86_400,
-            help="Longest wait for the last report (2 s without one: silence); then it goes on and says so.",
+            help="Longest wait until no report has come for 2 s; after that, the drain goes on and says so.",
         ),
     ] = 60.0,
     form: SummaryOption = Summary.TEXT,
 ) -> None:  # fmt: skip
-    """Let a member leave: others get its keys, its route is withdrawn, its events go to the lake.
+    """Let a member leave: other members get its keys, its route is withdrawn, its events go to the lake.
 
     Works from any machine that reaches NATS. The member keeps its data and answers questions; stop it when it
-    is drained. What it waits for is printed. Ctrl-C ends the waiting, not the drain. `--undo` does not bring
-    its keys back: `hopscope cluster owners add` does.
+    is drained. The command prints what it waits for; Ctrl-C ends the wait, not the drain. `--undo` does not
+    bring its keys back: `hopscope cluster owners add` does.
 
-    Exit status: 0; 1 if something did not happen in time, with what it was.
+    Exit status: 0; 1 if a step was not done in time, which the output names.
     """
     from ...cluster.membership.drain import follow
     from ...cluster.membership.members import Directory

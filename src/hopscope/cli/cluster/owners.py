@@ -29,7 +29,7 @@ Places = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME=PLACE[,NIC]…",
-        help="A member, the address of its API (or its data folder), and of its NIC, as "
+        help="A member, the address of its API (or its data folder), and of its NIC, such as "
         "c1=http://192.0.2.7:8080,192.0.2.7. Default of the NIC: the host of the API.",
     ),
 ]  # fmt: skip
@@ -68,11 +68,11 @@ def set_(
         ),
     ] = None,
 ) -> None:  # fmt: skip
-    """Let these members, and no others, be the owners from now on.
+    """Make these members, and no others, the owners from now on.
 
     Each is asked for its stores, whose layout must have as many `collectors` as there are shares.
-    `direct.epoch_seconds` and `direct.keep_epochs` of the settings must be those of the members: they say how
-    long keys are looked for at earlier owners.
+    `direct.epoch_seconds` and `direct.keep_epochs` of the settings must equal those of the members: they say
+    how long keys are still looked up at earlier owners.
     """
     from ...cluster.owners.table import SHARES, first_table, read_owners
 
@@ -102,7 +102,7 @@ def set_(
 
 @app.command()
 def add(places: Places, settings: ClusterOptions) -> None:
-    """Let further members be owners: they take some of the keys of each."""
+    """Add owners: they take some of the keys of each owner."""
     owners = dict(map(_owner, places))
     loaded = settings.load()
     with connected(loaded) as connection:
@@ -119,10 +119,10 @@ def remove(
     settings: ClusterOptions,
     lost: Annotated[
         bool,
-        option("--lost", help="What it has in memory is lost: do not ask it for keys of before, either."),
+        option("--lost", help="Its memory is lost: do not look up keys written before there, either."),
     ] = False,
 ) -> None:
-    """Let members be no owners: the others take their keys. Those of before are still asked of them."""
+    """Remove owners: the remaining ones take their keys. Keys written before are still looked up at them."""
     loaded = settings.load()
     with connected(loaded) as connection:
         table, revision = _read(connection)
@@ -137,7 +137,7 @@ def remove(
 
 @app.command()
 def place(places: Places, settings: ClusterOptions) -> None:
-    """Say where the stores of a member are now, as its data folder on another machine. No keys move."""
+    """Say where the stores of a member are now, such as its data folder on another machine. No keys move."""
     owners = dict(map(_owner, places))
     with connected(settings.load()) as connection:
         table, revision = _read(connection)
@@ -148,7 +148,7 @@ def place(places: Places, settings: ClusterOptions) -> None:
 
 @app.command()
 def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None:
-    """Show generations of owners: since when, and up to when keys of them are answered."""
+    """Show generations of owners: since when they apply, and until when their keys are answered."""
     from ...present.events import when
 
     with connected(settings.load()) as connection:

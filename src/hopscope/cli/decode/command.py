@@ -83,9 +83,9 @@ def decode(
 ) -> None:
     """Print the reports in a capture file.
 
-    A summary goes to stderr. Other packets print nothing, unless --packets finds telemetry in them; a damaged
-    report prints why it is rejected.
-    Exit status 1: the file is damaged or cut, and was read up to there; 2: it cannot be read.
+    A summary goes to stderr. Other packets print nothing, unless --packets finds telemetry in them; for a
+    damaged report, the reason for its rejection is printed. Exit status 1: the file is damaged or truncated,
+    and was read up to that point; 2: it cannot be read.
     """
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader

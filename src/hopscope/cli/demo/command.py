@@ -95,8 +95,8 @@ _NETWORK = NetworkOptions(load=0.3)
 def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
     """Watch a simulated network with scheduled faults.
 
-    Sends real reports over loopback to a real collector, prints the address of the console, and ends
-    with which faults were found, where, and how fast.
+    Sends real reports over loopback to a real collector, prints the address of the console, and reports at
+    the end which faults were found, where, and how fast.
 
     Exit status 1: a fault was missed or a report was lost. 2: it could not start.
     """

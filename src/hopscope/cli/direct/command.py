@@ -46,7 +46,8 @@ class LookUpOptions(Options):
         str | None,
         option(
             "--values", metavar="FILE|NUMBERS",
-            help="The values that a hop can have, for paths: a file with one number per line, or as 1-20,25.",
+            help="The values that a hop can have, for paths: a file with one number per line, or a list such "
+            "as 1-20,25.",
         ),
     ] = None  # fmt: skip
     partial: Annotated[

@@ -22,7 +22,7 @@ NameOption = Annotated[
     str, option("--name", metavar="NAME", help="Name of the fabric; several can be up at once.")
 ]
 SwitchArgument = Annotated[
-    str, typer.Argument(metavar="SWITCH", help="Name or number of the switch, as leaf-0.")
+    str, typer.Argument(metavar="SWITCH", help="Name or number of the switch, such as leaf-0.")
 ]
 PortArgument = Annotated[int, typer.Argument(metavar="PORT", help="Port number, as `status` shows it.")]
 FLOW = "SRC:DST[:EVERY]"
@@ -87,7 +87,7 @@ def track(
         list[str] | None,
         typer.Argument(
             metavar=f"[{FLOW}]...", show_default=False,
-            help="Flows by hosts or addresses: all switches label 1 in EVERY (100) of its packets.",
+            help="Flows by hosts or addresses: all switches label 1 in EVERY (100) of their packets.",
         ),
     ] = None,
     name: NameOption = "fabric",
@@ -102,7 +102,7 @@ def untrack(
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Stop tracking flows; print those that are left."""
+    """Stop tracking flows; print the remaining ones."""
     print_rows(form, TRACKED_COLUMNS, _change(name, "remove", flows))
 
 

@@ -43,7 +43,7 @@ class LabellingOptions(Options):
 
     interval: Annotated[
         str | None,
-        option("--interval", metavar="DURATION", help="T, as 50ms (label.labelling.interval)."),
+        option("--interval", metavar="DURATION", help="T, such as 50ms (label.labelling.interval)."),
         Key("label.labelling.interval", seconds_of),
     ] = None
     algorithm: Annotated[
@@ -58,7 +58,9 @@ class LabellingOptions(Options):
     ] = None
     telemetry: Annotated[
         str | None,
-        option("--telemetry", metavar="DURATION", help="Telemetry interval, as 100ms (label.telemetry)."),
+        option(
+            "--telemetry", metavar="DURATION", help="Telemetry interval, such as 100ms (label.telemetry)."
+        ),
         Key("label.telemetry", seconds_of),
     ] = None
     track: Annotated[

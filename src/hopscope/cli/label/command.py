@@ -60,9 +60,8 @@ def decode(
     """Print the labels in a capture file: an object per labelled packet, also per packet that a last hop
     reports.
 
-    Labels are in path order. CSV has a row per label.
-    A summary goes to stderr. Exit status: 1 if the file is damaged or cut, and was read up to there;
-    2 if it cannot be read.
+    Labels are in path order. CSV has a row per label. A summary goes to stderr. Exit status: 1 if the file is
+    damaged or truncated, and was read up to that point; 2 if it cannot be read.
     """
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader

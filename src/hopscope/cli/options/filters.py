@@ -16,8 +16,8 @@ FlowOption = Annotated[
     str | None,
     option(
         "--flow", metavar="FLOW",
-        help="Only this flow: SRC,DST,PROTO,SPORT,DPORT or a part, as 192.0.2.1,192.0.2.9 or dport=53; or as "
-        "tables print it.",
+        help="Only this flow: SRC,DST,PROTO,SPORT,DPORT or a part, such as 192.0.2.1,192.0.2.9 or "
+        "dport=53; or as tables print it.",
     ),
 ]  # fmt: skip
 NodeOption = Annotated[
@@ -48,7 +48,7 @@ class FlowFilters(Options):
         list[str] | None,
         option(
             "--prefix", metavar="PREFIX",
-            help="Only flows from or to this network, as 192.0.2.0/24. Repeatable.",
+            help="Only flows from or to this network, such as 192.0.2.0/24. Repeatable.",
         ),
     ] = None  # fmt: skip
     node: NodeOption = None

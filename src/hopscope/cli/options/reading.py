@@ -38,7 +38,8 @@ class DialectOptions(Options):
         list[str] | None,
         option(
             "--int-dscp", metavar="DSCP",
-            help="DSCP of packets with INT over TCP or UDP, as 0x17; default: the dialect's. Repeatable.",
+            help="DSCP of packets with INT over TCP or UDP, such as 0x17; default: the dialect's. "
+            "Repeatable.",
         ),
     ] = None  # fmt: skip
     int_port: Annotated[
@@ -50,7 +51,9 @@ class DialectOptions(Options):
     ] = None  # fmt: skip
     marker: Annotated[
         str | None,
-        option("--marker", metavar="HEX", help="Probe marker before INT, 1 to 8 bytes, as aaaaaaaabbbbbbbb."),
+        option(
+            "--marker", metavar="HEX", help="Probe marker before INT, 1 to 8 bytes, such as aaaaaaaabbbbbbbb."
+        ),
     ] = None
 
     def changes(self) -> Changes:

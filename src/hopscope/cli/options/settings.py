@@ -35,7 +35,7 @@ class SettingsOptions(Options):
     ] = None
     overrides: Annotated[
         list[str] | None,
-        option("--set", metavar="KEY=VALUE", help="Any setting, as detect.flow_rows=1024. Repeatable."),
+        option("--set", metavar="KEY=VALUE", help="Any setting, such as detect.flow_rows=1024. Repeatable."),
     ] = None
 
     @property
@@ -180,11 +180,13 @@ class ServingOptions(Options):
     ] = None
     http_port: Annotated[
         int | None,
-        option("--http-port", metavar="PORT", min=0, max=65535, help="Port; 0: any free one."),
+        option("--http-port", metavar="PORT", min=0, max=65535, help="Port; 0: any free port."),
         Key("serve.port"),
     ] = None
     no_serve: Annotated[
-        bool, option("--no-serve", help="Without API and page."), Key("serve.enabled", lambda *_: False)
+        bool,
+        option("--no-serve", help="Do not serve the API and the console."),
+        Key("serve.enabled", lambda *_: False),
     ] = False
 
 
@@ -198,7 +200,7 @@ class LogOptions(Options):
         str | None,
         option(
             "--log-level", metavar="LEVEL", show_default="info",
-            help="Least level of messages: debug, info, warning or error.",
+            help="Lowest level of messages: debug, info, warning or error.",
         ),
         Key("log.level"),
     ] = None  # fmt: skip
@@ -229,8 +231,8 @@ class StoreOptions(Options):
         list[str] | None,
         option(
             "--store", metavar="STORE",
-            help="A store, as paths=key-write,bytes=64MiB,data_bytes=20. Repeatable; default: one of each "
-            "primitive, 32 MiB.",
+            help="A store, such as paths=key-write,bytes=64MiB,data_bytes=20. Repeatable; default: one of "
+            "each primitive, 32 MiB.",
         ),
     ] = None  # fmt: skip
     monitor: Annotated[
@@ -238,7 +240,7 @@ class StoreOptions(Options):
         option(
             "--monitor", metavar="MONITOR[:KEYS]",
             help="A store for this monitor (see `direct monitors`) and this many keys or events, 65,536 by "
-            "default; options of the store may follow, as MONITOR,collectors=2. Repeatable.",
+            "default; options of the store may follow, such as MONITOR,collectors=2. Repeatable.",
         ),
     ] = None  # fmt: skip
 

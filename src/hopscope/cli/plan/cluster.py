@@ -23,11 +23,13 @@ class DemandOptions(Options):
     """What the cluster must take."""
 
     reports: Annotated[
-        str, option("--reports", metavar="RATE", help="Reports of all switches, as 50M/s.")
+        str, option("--reports", metavar="RATE", help="Reports of all switches, such as 50M/s.")
     ] = "1M/s"
     events: Annotated[
         str | None,
-        option("--events", metavar="RATE", help="Events that come of them.", show_default="1 % of reports"),
+        option(
+            "--events", metavar="RATE", help="Events that these reports cause.", show_default="1 % of reports"
+        ),
     ] = None
     retention: Annotated[
         str, option("--retention", metavar="TIME", help="Time that the lake keeps them; 0: no lake.")
@@ -59,7 +61,7 @@ class MachineOptions(Options):
     ] = None
     cores: Annotated[int, option("--cores", metavar="COUNT", help="Cores of a member.")] = 16
     headroom: Annotated[
-        float, option("--headroom", metavar="SHARE", help="Share of processors and cards that stays free.")
+        float, option("--headroom", metavar="SHARE", help="Share of cores and network cards that stays free.")
     ] = 0.5
     down: Annotated[
         int, option("--down", metavar="COUNT", help="Members that may be away with this headroom left.")
@@ -71,7 +73,7 @@ class MachineOptions(Options):
     replicas: Annotated[
         int, option("--replicas", metavar="COUNT", help="NATS servers with a copy: 1, 3 or 5.")
     ] = 3
-    stream: Annotated[bool, option("--stream", help="Events go to the cluster's stream, too.")] = False
+    stream: Annotated[bool, option("--stream", help="Events also go to the cluster's stream.")] = False
     every: Annotated[
         float, option("--every", metavar="SECONDS", help="Time between commits (lake.every_seconds).")
     ] = 30.0
@@ -79,7 +81,7 @@ class MachineOptions(Options):
         list[str] | None,
         option(
             "--cost", metavar="NAME=VALUE",
-            help="A cost that you have measured, as udp_3=900; JSON names them. Repeatable.",
+            help="A cost that you have measured, such as udp_3=900; JSON names all costs. Repeatable.",
         ),
     ] = None  # fmt: skip
 

@@ -34,7 +34,7 @@ class ReportOptions(Options):
         ),
     ] = None  # fmt: skip
     rate: Annotated[
-        float | None, option("--rate", metavar="RATE", help="Reports per second of one switch, as 19e6.")
+        float | None, option("--rate", metavar="RATE", help="Reports per second of one switch, such as 19e6.")
     ] = None
     system: Annotated[
         str | None,
@@ -65,7 +65,8 @@ class MemoryOptions(Options):
     title: ClassVar = "Memory"
 
     flows: Annotated[
-        float | None, option("--flows", metavar="COUNT", help="Plan memory for this many flows, as 100e6.")
+        float | None,
+        option("--flows", metavar="COUNT", help="Plan memory for this many flows, such as 100e6."),
     ] = None
     success: Annotated[float, option("--success", metavar="SHARE", help="Probability of finding a flow.")] = (
         0.99

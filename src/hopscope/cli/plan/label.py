@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 class DemandOptions(Options):
     """What labelling must achieve, and for which traffic."""
 
-    resolution: Annotated[str, option("--resolution", metavar="RATE", help="Updates per port, as 10/s.")] = (
-        "10/s"
-    )
+    resolution: Annotated[
+        str, option("--resolution", metavar="RATE", help="Updates per port, such as 10/s.")
+    ] = "10/s"
     coverage: Annotated[
         float, option("--coverage", metavar="SHARE", help="Share of active ports that reach it.")
     ] = 0.999
     rate: Annotated[
-        str, option("--rate", metavar="BITS", help="Traffic of the least loaded port that matters, as 5Mbps.")
+        str,
+        option(
+            "--rate", metavar="BITS", help="Traffic of the least loaded port that matters, such as 5Mbps."
+        ),
     ] = "5Mbps"
     size: Annotated[int, option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 1000
     delay: Annotated[str, option("--delay", metavar="DURATION", help="Mean delay of a hop.")] = "0ms"

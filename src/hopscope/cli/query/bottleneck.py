@@ -54,8 +54,9 @@ def bottleneck(
     """Attribute latency and loss to switches, ports and queues.
 
     Queues are ordered by their share of the latency of all packets in the time window, and by their share of
-    the drops; the hops of a flow by their share of its latency, next to the usual latency there. Two bounds
-    are those of the value's bin. Of a cluster, history answers, without live flows and gauges.
+    the drops; the hops of a flow by their share of its latency, next to the usual latency there. If a value
+    has two bounds, they are those of its bin. For a cluster, the answer comes from history, without live
+    flows and gauges.
     """
     from ...present.collector_state import CollectorState
 

@@ -71,7 +71,7 @@ def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None
     """Print flows that have events, most recent first.
 
     Packets and the mean latency are those of flow records, and, without --until, of live flows. The hop with
-    the highest mean is there once a flow has left the table, at the latest when the collector stops.
+    the highest mean is known once a flow has left the table, at the latest when the collector stops.
     """
     from ...present.collector_state import CollectorState
 
@@ -139,7 +139,7 @@ def summary(
     answer: Answer,
     source: HistoryOptions,
     bucket: Annotated[
-        str | None, option("--bucket", metavar="SPAN", help="Also by time, per 10s or 1m.")
+        str | None, option("--bucket", metavar="SPAN", help="Also count by time, for example per 10s or 1m.")
     ] = None,
 ) -> None:
     """Count events by kind and metric."""

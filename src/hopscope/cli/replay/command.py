@@ -34,9 +34,9 @@ def replay(
 ) -> None:  # fmt: skip
     """Run detection over a capture file and print what was found.
 
-    Time is that of the capture. With --data the events are kept for queries, and flows
-    get records when it ends; without, nothing is written.
-    Exit status: 0; 1 if the file is damaged or cut and was read up to there; 2 if it cannot be read.
+    Times are those of the capture. With --data, the events are kept for queries, and flows get records at the
+    end; without it, nothing is written. Exit status: 0; 1 if the file is damaged or truncated and was read up
+    to that point; 2 if it cannot be read.
     """
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader

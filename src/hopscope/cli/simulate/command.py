@@ -37,7 +37,8 @@ class OutputOptions(Options):
         ),
     ] = None
     to: Annotated[
-        str | None, option("--to", metavar="ADDRESS", help="Send in real time, as udp://127.0.0.1:32766.")
+        str | None,
+        option("--to", metavar="ADDRESS", help="Send in real time, for example to udp://127.0.0.1:32766."),
     ] = None
     duration: Annotated[
         float | None,

@@ -27,7 +27,7 @@ def top(
         float, option("--interval", "-i", metavar="S", min=0.1, help="Seconds between two frames.")
     ] = 1.0,
     rows: Annotated[int | None, option("--rows", min=1, metavar="N", help="Rows of each table.")] = None,
-    all_events: Annotated[bool, option("--all", "-a", help="Routine events, too.")] = False,
+    all_events: Annotated[bool, option("--all", "-a", help="Also show routine events.")] = False,
     once: Annotated[bool, option("--once", help="Print one frame and end; needs no terminal.")] = False,
 ) -> None:
     """Watch a collector of reports, labels or both in the terminal.

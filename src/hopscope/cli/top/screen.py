@@ -23,7 +23,7 @@ class Screen:
     order: str = "latency"
     """Order of the flows, of FLOW_ORDER."""
     all_events: bool = False
-    """Routine events, too."""
+    """Also show routine events."""
     paused: bool = False
     typed: str | None = None
     """A filter that is being typed; None: keys are commands."""

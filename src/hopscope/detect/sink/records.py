@@ -33,7 +33,7 @@ class Type(IntEnum):
     """Bits of `types` in SINK_EVENT: C and T events of section III-C; bits 2k and 2k + 1 are of Measure k."""
 
     LATENCY_CHANGE = 1 << 0
-    """Hop latency differs from the flow's previous packet by more than `change`."""
+    """Hop latency differs from that of the flow's previous packet by more than `change`."""
     LATENCY_ABOVE = 1 << 1
     """Hop latency is above `raise_above`."""
     OCCUPANCY_CHANGE = 1 << 2

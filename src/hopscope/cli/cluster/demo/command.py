@@ -40,7 +40,14 @@ class DemoOptions(Options):
         float, option("--load-seconds", metavar="S", min=2, max=600, help="Time of load before the kill.")
     ] = 6.0
     down_seconds: Annotated[
-        float, option("--down-seconds", metavar="S", min=4, max=600, help="Time until it is started again.")
+        float,
+        option(
+            "--down-seconds",
+            metavar="S",
+            min=4,
+            max=600,
+            help="Time until the killed collector is started again.",
+        ),
     ] = 5.0
     seed: Annotated[int, option("--seed", metavar="N", min=0, help="Same seed, same traffic.")] = 1
     keep: Annotated[bool, option("--keep", help="Leave it running until Ctrl-C, and print what to try.")] = (
@@ -55,10 +62,11 @@ class DemoOptions(Options):
 def demo(options: DemoOptions) -> None:
     """Run a whole cluster on this machine, kill one collector, and prove that no event is missing or doubled.
 
-    Starts three NATS servers, PostgreSQL, an S3 server (SeaweedFS), collectors with [cluster] and [lake],
-    and a simulated fabric. As root, collectors are in network namespaces and a router spreads switches over
-    them by ECMP; otherwise all is on loopback, and switches choose by a hash. Takes about a minute. All that
-    it made goes when it ends or is interrupted, or, if it was killed, at the next start.
+    Starts three NATS servers, PostgreSQL, an S3 server (SeaweedFS), collectors with [cluster] and [lake], and
+    a simulated fabric. As root, collectors are in network namespaces and a router spreads switches over them
+    by ECMP; otherwise everything is on loopback, and switches choose by a hash. Takes about a minute.
+    Everything that it made is removed when it ends or is interrupted, or, if it was killed, at the next
+    start.
 
     Exit status 1: the proof failed; 2: it could not start.
     """
