@@ -1,4 +1,4 @@
-"""What an alarm is about: equal for the event that begins it and the one that ends it."""
+"""Identity of an alarm: the event that begins it and the event that ends it have the same key."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ..wire.address import address
 from .records import NO_NODE, NO_PORT, Kind, Metric
 
 ENDS = {Kind.CLEARED: Kind.RAISED, Kind.RETURNED: Kind.SILENT}
-"""Kinds that end an alarm, and the kind that begins it."""
+"""For each kind that ends an alarm, the kind that begins it."""
 _LABELS = {metric.value: metric.label for metric in Metric}
 _OF_QUEUE = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
 
 
 def alarm_key(row: np.void, queue_by_port: bool) -> str:
-    """Of an EVENT record that begins or ends an alarm; `queue_by_port`: keys of queues have their port."""
+    """Key of the alarm that an EVENT record begins or ends; `queue_by_port`: queue keys include the port."""
     kind, metric = int(row["kind"]), int(row["metric"])
     if ENDS.get(kind, kind) == Kind.SILENT:  # type: ignore[call-overload]
         source = [int(row[name]) for name in ("src_hi", "src_lo", "node_id", "ident")]
@@ -36,18 +36,18 @@ def alarm_key(row: np.void, queue_by_port: bool) -> str:
 
 
 def alarmed_hop(row: np.void) -> int:
-    """Index of the hop whose alarm an EVENT record begins or ends; 0: its metric has one for each key.
+    """Index of the hop whose alarm an EVENT record begins or ends; 0: the metric has one alarm per key.
 
-    A looping flow passes a switch several times, each with an alarm of the same key. The index of an alarm
-    changes with the path, and is another one in a report of a part of it.
+    A looping flow passes a switch several times, and each pass has an alarm with the same key. The index of
+    an alarm changes with the path; a report of a part of the path counts from its own first hop.
     """
     return int(row["hop"]) if row["metric"] == Metric.HOP_LATENCY else 0
 
 
 def place_key(row: np.void, queue_by_port: bool) -> str:
-    """The metric and the place of an EVENT record, the same for all shards and members: `METRIC/NODE/PORT`.
+    """Metric and place of an EVENT record as `METRIC/NODE/PORT`, the same for all shards and members.
 
-    Alarms of hop latency of all flows at one port are at one place; those of flow latency are of their flow.
+    Hop-latency alarms of all flows at one port share a place; the place of a flow-latency alarm is its flow.
     """
     kind, metric = int(row["kind"]), int(row["metric"])
     node, port, ident = (int(row[name]) for name in ("node_id", "port", "ident"))

@@ -27,7 +27,7 @@ COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
 """Kind and version of a worker's region of counters."""
 DETECTOR = "detector"
-"""The process that detects for several workers: its name, and that of its counters."""
+"""Name of the process that detects for several workers, and of its counters."""
 _TYPES = {kind.label: number for number, kind in enumerate(Type)}
 COUNTERS: tuple[Counter, ...] = (
     Counter(
@@ -35,7 +35,7 @@ COUNTERS: tuple[Counter, ...] = (
         "Frames received from capture (datagrams, or packets of a file), including those that an XDP "
         "program counted or forwarded.",
     ),
-    Counter("frame_bytes_total", "Bytes of these frames."),
+    Counter("frame_bytes_total", "Bytes of the received frames."),
     Counter("other_frames_total", "Frames without telemetry: another protocol or port."),
     Counter(
         "kernel_drops_total",
@@ -71,8 +71,8 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "interface_gap_ns_total",
-        "Time from the deletion of an interface until it was bound again; with an XDP program, up to a "
-        "second too long.",
+        "Time from the deletion of an interface until it was bound again; with an XDP program, this may be "
+        "up to a second too long.",
         of="received.interface_gap_ns_total",
     ),
     Counter(
@@ -82,12 +82,12 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "completed_checksums_total",
-        "Frames with an offloaded checksum, completed here.",
+        "Frames with an offloaded checksum, which the collector completed.",
         of="received.completed_checksums_total",
     ),
     Counter("reports_total", "Reports decoded, including packets that carry telemetry themselves."),
     Counter("packets_total", "Packets that carry INT or IOAM themselves, without a report around them."),
-    Counter("hops_total", "Hops in these reports."),
+    Counter("hops_total", "Hops in decoded reports."),
     Counter(
         "unknown_int_packets_total",
         "Packets, also inside reports, whose DSCP or port announces INT, but whose INT has no known "
@@ -163,14 +163,14 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     *family(
         "sflow_samples_total",
-        "Samples of sFlow, by kind.",
+        "sFlow samples, by kind.",
         "kind",
         {kind: f"sflow_{kind}_samples" for kind in ("flow", "counter", "discarded", "other")},
         of="received",
     ),
     Counter(
         "sflow_pool_packets_total",
-        "Packets from which agents of sFlow chose their samples.",
+        "Packets from which sFlow agents chose their samples.",
         of="received.sflow_pool_packets",
     ),
     Counter(
@@ -180,7 +180,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "sflow_port_discards_total",
-        "Packets that interfaces discarded, by their counters in sFlow.",
+        "Packets that interfaces discarded, according to their counters in sFlow.",
         of="received.sflow_port_discards",
     ),
     *family(
@@ -192,12 +192,13 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "ipfix_early_sets_total",
-        "Data sets of IPFIX and NetFlow 9 that came before their template.",
+        "Data sets of IPFIX and NetFlow 9 that arrived before their template.",
         of="received.ipfix_early_sets",
     ),
     Counter(
         "ipfix_expired_sets_total",
-        "Data sets of IPFIX and NetFlow 9 dropped: no template in time, or no room to wait.",
+        "Data sets of IPFIX and NetFlow 9 dropped because their template did not arrive in time, or because "
+        "there was no room to wait.",
         of="received.ipfix_expired_sets",
     ),
     Counter(
@@ -229,7 +230,7 @@ COUNTERS: tuple[Counter, ...] = (
         "unverified_packets_total",
         "Of these, frames whose checksum was wrong both with and without INT; it is left as received.",
     ),
-    Counter("unstripped_packets_total", "Frames forwarded with their INT because it is damaged."),
+    Counter("unstripped_packets_total", "Frames forwarded with their INT because the INT is damaged."),
     *(
         Counter(
             "forward_drops_total", "Frames that a sink did not forward, by reason.", ("reason", drop.label)
@@ -297,7 +298,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     *family(
         "alarms",
-        "Alarms that are raised now, by metric.",
+        "Alarms that are currently raised, by metric.",
         "metric",
         {metric.label: int(metric) for metric in Metric if Metric.FLOW_PATH < metric < METRICS},
         tally="flows.ALARMS",
@@ -414,7 +415,7 @@ COUNTERS: tuple[Counter, ...] = (
         "unrecorded_flows_total",
         "Flows without a flow record in history: more than `sink.journal_flows`, or no time left at the end.",
     ),
-    Counter("unrecorded_flow_packets_total", "Packets of these flows."),
+    Counter("unrecorded_flow_packets_total", "Packets of flows without a flow record in history."),
     Counter(
         "sink_threshold_increase_permille",
         "How far a sink has raised its thresholds above the configured ones (0: not at all).",
@@ -429,21 +430,21 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "journal_waiting_events",
-        "Events that wait in memory until the disk takes them.",
+        "Events that wait in memory to be written to disk.",
         gauge=True,
     ),
     Counter("evidence_reports_total", "Reports kept because they caused a notable event."),
     Counter(
         "evidence_skipped_total",
-        "Reports of notable events that were not kept: above `history.evidence_per_second`.",
+        "Reports of notable events that were not kept because of `history.evidence_per_second`.",
     ),
     Counter(
         "evidence_incomplete_total",
-        "Reports kept without the bytes of all their datagrams: these were overwritten before the event was"
-        " found, reached another member of the cluster, or are longer than 65,536 bytes.",
+        "Reports kept without the bytes of all their datagrams: a datagram was overwritten before the event "
+        "was found, reached another member of the cluster, or is longer than 65,536 bytes.",
     ),
     Counter(
-        "journal_failing", "1 while the disk does not take the journal, else 0.", gauge=True, highest=True
+        "journal_failing", "1 while the journal cannot be written to disk, else 0.", gauge=True, highest=True
     ),
     Counter("journal_sync_failures_total", "Failed fsync calls of the journal."),
     Counter(
@@ -463,7 +464,7 @@ COUNTERS: tuple[Counter, ...] = (
 )
 Slots = npt.NDArray[np.int64]
 INDEX: dict[str, int] = {counter.key: i for i, counter in enumerate(COUNTERS)}
-"""Key of a counter to its slot in the block."""
+"""Slot of each counter in the block, by key."""
 
 
 def by_key(counters: npt.NDArray[np.uint64]) -> dict[str, int]:
@@ -472,9 +473,9 @@ def by_key(counters: npt.NDArray[np.uint64]) -> dict[str, int]:
 
 
 def tally_slots(**kernels: Any) -> tuple[Slots, Slots]:
-    """(slots of the kernels' tally, places in COUNTERS that they are added to), int64 [n] each.
+    """(slots of the kernels' tally, places in COUNTERS to which they are added), int64 [n] each.
 
-    `kernels`: modules by the first part of `Counter.tally`; then follow the name of a slot, and an offset.
+    `Counter.tally` is `KERNEL.SLOT` or `KERNEL.SLOT.OFFSET`; `kernels` has the module of each KERNEL.
     """
     pairs = []
     for place, counter in enumerate(COUNTERS):
@@ -486,12 +487,12 @@ def tally_slots(**kernels: Any) -> tuple[Slots, Slots]:
 
 
 def counters_of(process: str) -> CounterFile:
-    """The counters of a process, as `worker-0`, in the folder of regions."""
+    """The counters of a process (such as `worker-0`), in the folder of regions."""
     return CounterFile(f"{process}.counters", COUNTERS_KIND, COUNTERS_VERSION, COUNTERS)
 
 
 def process_of(name: str) -> str | None:
-    """The process whose counters a file holds: number of a worker, or DETECTOR; None: another file."""
+    """The process whose counters a file holds: a worker's number, or DETECTOR; None: not a counter file."""
     found = re.fullmatch(rf"(?:worker-(\d+)|({DETECTOR}))\.counters", name)
     return None if found is None else found[1] or found[2]
 
@@ -503,10 +504,10 @@ def counter_files(regions: Path) -> dict[str, Path]:
 
 
 def attach_counters(path: Path) -> npt.NDArray[np.uint64]:
-    """Counters of a worker, uint64 [COUNTERS], to read. Raises RegionError."""
+    """Counters of a worker for reading, uint64 [COUNTERS]. Raises RegionError."""
     return Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION)["counters"]
 
 
 def stored_values(counters: Mapping[str, int]) -> int:
-    """Values that events stored, of counters by key: `values_total` per each of them is the reduction."""
+    """Number of values that events stored; `values_total` divided by this is the reduction."""
     return sum(counters.get(f"events_total.{kind.label}", 0) for kind in STORED)

@@ -24,30 +24,30 @@ EVENT_BUFFER = 8192
 MIN_EVENT_BUFFER = 2048
 """One report of 64 hops, or one row of the flow table, can cause almost as many events."""
 MAX_CHANGE = 1 << 40
-"""A T above any difference: values are at most 64 times 2^32."""
+"""A threshold T that no difference exceeds: values are at most 64 times 2^32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a detector compares values with, as its kernels get it (`detect_kernel.update_kernel`)."""
+    """Limits and settings of a detector in the form that its kernels take (`detect_kernel.update_kernel`)."""
 
     limits: Records
     """THRESHOLD [rows * METRICS]: METRICS of all switches, then of each switch in `overrides`."""
     overrides: npt.NDArray[np.uint64]
     """Switches with limits of their own, see `event_kernel.limits_of`."""
     knobs: npt.NDArray[np.uint64]
-    """Keys of hashes, then settings, uint64 [event_kernel.KNOBS]."""
+    """Hash keys, then settings, uint64 [event_kernel.KNOBS]."""
     changes: int
-    """How often the limits were changed."""
+    """Counter that every change of the limits increases."""
 
 
 class Detector:
     """State of one shard; turns reports into events.
 
-    `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; existing ones
-    of the same settings are continued.  None: private memory.  `counters` is an array in the order of
-    `counters.COUNTERS`; the detector adds to it.  `secret` gives the keys of its hash tables, and so the flow
-    ids: it is that of the state that is continued.
+    `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; regions that
+    exist and have the same settings are continued.  None: private memory.  `counters` is an array in the
+    order of `counters.COUNTERS`; the detector adds to it.  The keys of its hash tables, and therefore the
+    flow ids, are derived from `secret`, which must not change while state is continued.
     """
 
     def __init__(
@@ -97,15 +97,15 @@ class Detector:
             self.counters[INDEX[f"alarms.{name}"]] = count
         self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports[0]))
         self._bounds = np.zeros(3 * METRICS, np.uint64)
-        self._changes = self.control["changes"].data  # a plain number costs a quarter of NumPy's
+        self._changes = self.control["changes"].data  # four times as fast to read as an array
         self._seen_changes = -1
         self._read_limits()
 
     def update(self, batch: ReportBatch) -> Iterator[Records]:
-        """Process reports; yield blocks of EVENT records, each valid until the next is asked for.
+        """Process reports; yield blocks of EVENT records, each valid until the next block is requested.
 
-        `sequence` and `shard` of the events are left to their writer.  The state is up to date once the
-        iterator is exhausted.
+        The writer of the events sets their `sequence` and `shard`.  The state is up to date once the iterator
+        is exhausted.
         """
         self._read_limits()
         reports, hops = self._readonly(batch.reports), self._readonly(batch.hops)
@@ -130,7 +130,7 @@ class Detector:
 
     @property
     def comparison(self) -> Comparison:
-        """What values are compared with now."""
+        """The limits and settings in force."""
         self._read_limits()
         return Comparison(self._limits, self._overrides, self._knobs, self._seen_changes)
 
@@ -164,7 +164,7 @@ class Detector:
             yield from self._block(count)
 
     def end(self, now_ns: int) -> Iterator[Records]:
-        """Yield the events of the end: a flow record of every live flow, which leaves, and CLEARED of every
+        """Remove all flows and end all alarms: yield a flow record of every live flow, and CLEARED of every
         alarm.
         """
         events, tally, knobs, path = self._events, self._tally, self._knobs, self._scratch[1]

@@ -1,9 +1,9 @@
 """Merges the report queues of several workers into one stream, in the order in which reports were received.
 
-A worker states a horizon: none of its later batches has an earlier report.  Reports up to the lowest horizon
-are complete, and are merged by receive time; reports of the same time are in the order of the workers.  A
-worker that hangs or restarts has an old horizon: the others wait for it for `WAIT_NS` at most, or until their
-queue is half full.  Its own reports are merged when they come: none is lost, but they are late.
+A worker states a horizon: no report in its later batches was received before it.  Reports up to the lowest
+horizon are complete, and are merged by receive time; reports of the same time are in the order of the
+workers.  A worker that hangs or restarts has an old horizon: the others wait for it for at most `WAIT_NS`, or
+until their queues are half full.  Its own reports are merged when they arrive: late, but none is lost.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..wire.records import HOP, REPORT, ReportBatch
 from .report_queue import CLOSED, UNKNOWN, Block, QueueReader
 
 WAIT_NS = 200_000_000
-"""Longest time that reports wait for a worker without reports."""
+"""Longest time that reports wait for a worker that has none."""
 JOINED_REPORTS = 2048
-"""Reports up to which small batches become one."""
+"""Small batches are joined into one of at most this many reports."""
 
 
 class _Segment(NamedTuple):
@@ -46,10 +46,10 @@ class Merge:
         """Receive time up to which all reports have been taken, ns since the epoch."""
 
     def batches(self, now_ns: int, *, everything: bool = False) -> Iterator[tuple[ReportBatch, Clock]]:
-        """Yield what can be processed now, `now_ns` on the monotonic clock, with the clock of its dialect.
+        """Yield the batches that can be processed now, each with the clock of its dialect.
 
-        A batch is valid until the next is asked for; it counts as processed then.  `everything`: do not wait
-        for any worker.
+        `now_ns` is on the monotonic clock.  A batch is valid until the next is requested, and counts as
+        processed from then on.  `everything`: do not wait for any worker.
         """
         until = CLOSED if everything else self._complete(now_ns)
         found = (_segments(queue, until) for queue in self._queues)
@@ -66,14 +66,16 @@ class Merge:
         self.horizon_ns = until
 
     def _complete(self, now_ns: int) -> int:
-        """Receive time up to which the merge is complete: no worker has earlier ones, or its time is over."""
-        until = min(queue.horizon for queue in self._queues)  # before the blocks, which are published first
+        """Receive time up to which the merge is complete: every worker has passed it, or was waited for."""
+        until = min(
+            queue.horizon for queue in self._queues
+        )  # read before the blocks: they are published first
         for queue in self._queues:
             count = len(queue)
             late = bisect_left(range(count), now_ns - WAIT_NS, key=lambda at: queue.block(at).published_ns)
             if queue.crowded:
                 late = max(late, count // 2)
-            if late:  # the oldest may have a later time than the newest: the clock was set back
+            if late:  # if the clock was set back, the oldest may have a later time than the newest
                 until = max(until, queue.block().last_ns, queue.block(late - 1).last_ns)
         return until
 
@@ -98,9 +100,10 @@ def _segments(queue: QueueReader, until: int) -> Iterator[_Segment]:
 
 
 def _run(segments: Sequence[_Segment], at: int) -> tuple[int, bool]:
-    """The segments from `at` that become one batch: where they end, and whether they are in order of time.
+    """End of the segments from `at` that are joined into one batch, and whether they are in order of time.
 
-    Small ones do, since a batch costs 30 us; but none with postcards, whose paths come after their batch.
+    Small segments are joined, since each batch costs 30 us; segments with postcards are not, since their
+    paths must follow their batch.
     """
     first = segments[at]
     rows, last, ordered = first.stop - first.start, first.last_ns, True
@@ -116,7 +119,7 @@ def _run(segments: Sequence[_Segment], at: int) -> tuple[int, bool]:
 
 
 def _joined(batches: Sequence[ReportBatch], ordered: bool) -> ReportBatch:
-    """Batches as one, copied as words; by time unless they are `ordered`."""
+    """Batches joined into one, copied as words, and sorted by time unless they are `ordered`."""
     reports = np.concatenate([each.reports.view(np.uint64) for each in batches]).view(REPORT)
     hops = np.concatenate([each.hops.view(np.uint64) for each in batches]).view(HOP)
     before = np.cumsum([0, *(len(each.hops) for each in batches[:-1])])

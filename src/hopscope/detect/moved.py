@@ -1,10 +1,11 @@
-"""Corrections of losses: numbers that this member missed, and that other members of the cluster had.
+"""Corrections of losses: sequence numbers that this member missed, but other members of the cluster received.
 
-When a source of reports comes back after some time at another member, the numbers between count as lost here.
-The `cluster` process finds those that others account for (`cluster.moved`) and puts corrections into a small
-region; whoever detects takes them once a second: `lost` of the source and `lost_reports` fall, `moved` of the
-source and `moved_reports_total` rise. So received, lost and moved are still all numbers that the source spans
-here, from which the cluster counts what no member received (`cluster.merge.sources`).
+When a source of reports returns after some time at another member, the numbers in between count as lost here.
+The `cluster` process finds the numbers that other members account for (`cluster.moved`) and puts corrections
+into a small region. The process that detects takes them once a second: `lost` of the source and
+`lost_reports` fall, `moved` of the source and `moved_reports_total` rise. So received, lost and moved still
+add up to all numbers of the source between its first and its highest here; from them the cluster computes
+what no member received (`cluster.merge.sources`).
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ CORRECTION = np.dtype(
         ("hw_id", "<u4"),
         ("bits", "<u4"),  # width of the sequence number
         ("reserved", "<u4"),
-        ("moved", "<u8"),  # numbers that are not lost
+        ("moved", "<u8"),  # count of numbers that are not lost
     ]
 )
-"""One correction, 40 bytes, of a row of SOURCE."""
+"""One correction of a row of SOURCE, 40 bytes."""
 SPACE = ("source_hi", "source_lo", "node_id", "hw_id", "bits")
 """Fields that identify a sequence space."""
 HEAD, TAKEN = 0, 8
@@ -39,19 +40,19 @@ HEAD, TAKEN = 0, 8
 
 
 def open_corrections(folder: Path) -> Region:
-    """The region, for either end; made if there is none. Raises RegionError."""
+    """The region, for writer or reader; created if it does not exist. Raises RegionError."""
     arrays = {"cursor": (np.dtype(np.uint64), 16), "rows": (CORRECTION, ROWS)}
     return Region.open(folder / FILE_NAME, KIND, VERSION, arrays)
 
 
 class CorrectionWriter:
-    """The end of the `cluster` process."""
+    """The writing end, in the `cluster` process."""
 
     def __init__(self, region: Region) -> None:
         self._cursor, self._rows = region["cursor"], region["rows"]
 
     def put(self, corrections: Records) -> int:
-        """Write as many CORRECTION records as there is room for; returns how many those were."""
+        """Write as many CORRECTION records as there is room for; returns their number."""
         head = int(self._cursor[HEAD])
         count = min(len(corrections), len(self._rows) - (head - int(self._cursor[TAKEN])))
         barrier()
@@ -62,14 +63,14 @@ class CorrectionWriter:
 
 
 class CorrectionReader:
-    """The end of whoever detects, who alone writes the table of sources."""
+    """The reading end, in the process that detects: the only one that writes the table of sources."""
 
     def __init__(self, region: Region, sources: Records) -> None:
         """`sources`: SOURCE [rows]."""
         self._cursor, self._rows, self._sources = region["cursor"], region["rows"], sources
 
     def take(self) -> int:
-        """Apply what has come to the table; returns by how much losses fell in all."""
+        """Apply new corrections to the table; returns by how much losses fell in total."""
         head, taken = int(self._cursor[HEAD]), int(self._cursor[TAKEN])
         if head == taken:
             return 0
@@ -81,7 +82,7 @@ class CorrectionReader:
         return moved
 
     def _correct(self, correction: np.void) -> int:
-        """Returns by how much losses fell."""
+        """Apply one correction; returns by how much losses fell."""
         sources, moved = self._sources, correction["moved"]
         found = np.ones(len(sources), bool)
         for name in SPACE:
@@ -90,7 +91,7 @@ class CorrectionReader:
         for place in places.tolist():  # one, or none if another source took the row
             sources["version"][place] |= 1
             barrier()
-            moved = min(sources["lost"][place], moved)  # some may have come late meanwhile
+            moved = min(sources["lost"][place], moved)  # some may have arrived late meanwhile
             sources["lost"][place] -= moved
             sources["moved"][place] += moved
             barrier()

@@ -1,4 +1,4 @@
-"""Records of events and state, which detect writes and other rooms read. All little-endian."""
+"""Records of events and state, which `detect` writes and other rooms read. All fields are little-endian."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Kind(IntEnum):
     NEW_KEY = 1
     """The first value of a key: a flow, a flow at a switch, a queue, a buffer or an egress port."""
     CHANGE = 2
-    """|value - stored| > T; `previous` is the stored value, which `value` replaces."""
+    """|value - stored| > T. `previous` is the stored value; `value` replaces it."""
     THRESHOLD = 3
     """A value above its limit, on every report (no hysteresis); `previous` is the limit."""
     RAISED = 4
@@ -21,7 +21,7 @@ class Kind(IntEnum):
     `previous` is the limit. `label_coverage` is raised below its limit.
     """
     CLEARED = 5
-    """An alarm ended; `reason` says why: the value fell below `clear`, and `previous` is the limit; or
+    """An alarm ended; `reason` says why: the value fell below `clear`, and `previous` is that limit; or
     hysteresis was switched off; or the key left the table, and `value` is its last value.
     """
     PATH_CHANGE = 6
@@ -31,8 +31,8 @@ class Kind(IntEnum):
     its second occurrence.
     """
     DROP = 8
-    """A drop report; `value` is the drop reason, `ident` the queue that the drop word names, else that of the
-    occupancy.
+    """A drop report; `value` is the drop reason, `ident` the queue that the drop word names, else the queue
+    of the occupancy.
     """
     QUEUE_REPORT = 9
     """A report with the congested-queue flag; `value` is the queue occupancy, if reported, and `ident` its
@@ -48,10 +48,9 @@ class Kind(IntEnum):
     """Any value, if detection is off."""
     FLOW_RECORD = 14
     """A flow left the table (evicted, expired, or at the end), at the time of its last report. For
-    `flow_path` value = packets, without drop reports before its first path, previous = first time (ns).
-    For `flow_latency`, and by hop for
-    `hop_latency`, in a sink also for `queue_occupancy` and `link_utilization`: value = mean, previous =
-    latest."""
+    `flow_path`: value = packets, without drop reports before its first path, previous = first time (ns).
+    For `flow_latency`, and by hop for `hop_latency`, in a sink also for `queue_occupancy` and
+    `link_utilization`: value = mean, previous = latest."""
     GAP = 15
     """Reports lost by sequence number; `value` is their number, `previous` the first one's sequence
     number.
@@ -61,16 +60,16 @@ class Kind(IntEnum):
     the new and old factors, in thousandths.
     """
     LABEL_RECORD = 17
-    """Labels of a period, at its end: for each port's `label_latency` and `label_occupancy` value = mean,
-    previous = highest, ident = labels; for `label_coverage` value = mean, previous = lowest, ident =
-    telemetry intervals with traffic.
+    """Summary of the labels of a period, at its end. For each port's `label_latency` and `label_occupancy`:
+    value = mean, previous = highest, ident = number of labels. For `label_coverage`: value = mean, previous =
+    lowest, ident = telemetry intervals with traffic.
     """
     MOVED = 18
-    """A flow that another member of the cluster had, and that this one sees now; `value` is the time since
-    its last report there (ns), `previous` the hash of that member's name.
+    """A flow whose reports another member of the cluster received before arrives here now; `value` is the
+    time since its last report there (ns), `previous` the hash of that member's name.
     """
     SOURCE_MOVED = 19
-    """The same for a source: it sends reports here, and has sent some to another member since its last one
+    """Like MOVED, for a source: it sends reports here, and has sent some to another member since its last one
     here.
     """
 
@@ -94,7 +93,7 @@ class ClearReason(IntEnum):
     EXPIRED = 1
     """Its key had no reports for `detect.idle_seconds`; a port that labels had no more traffic."""
     EVICTED = 2
-    """Another flow, or port that labels, took its place in the table."""
+    """Another flow, or another port that labels, took its place in the table."""
     PATH_CHANGE = 3
     """Its switch left the path of the flow."""
     STOPPED = 4
@@ -109,7 +108,7 @@ class ClearReason(IntEnum):
 
 
 MEASURED = (ClearReason.VALUE.label, ClearReason.LIMITS.label)
-"""Reasons of clearing with a value that was measured then."""
+"""Reasons of clearing for which the event has a value that was measured at that time."""
 
 
 class Metric(IntEnum):
@@ -147,7 +146,7 @@ class Metric(IntEnum):
 
 
 METRICS = 8
-"""Metrics of reports, which have limits by metric; those of labels follow."""
+"""Number of metrics of reports, which have limits by metric; metrics of labels follow."""
 PATH_PART = 8
 """Node ids in one event; a longer path takes several events with `hop` 0, 8, 16 …"""
 NO_PORT = 0xFFFF
@@ -159,10 +158,10 @@ EVENT = np.dtype(
     [
         ("sequence", "<u8"),  # within its shard, from 0; history lacks the numbers of lost events
         ("time_ns", "<i8"),  # when the collector received the report
-        ("switch_ns", "<u8"),  # the same at the switch, by its clock; 0: not carried
+        ("switch_ns", "<u8"),  # time at the switch, by its clock; 0: not carried
         ("flow_id", "<u8"),  # keyed hash of the 5-tuple; 0 without a flow
         ("value", "<u8"),  # by kind: the metric's value, or a count
-        ("previous", "<u8"),  # by kind: what `value` is compared with
+        ("previous", "<u8"),  # by kind: the value with which `value` is compared
         ("src_hi", "<u8"),  # the flow; for SILENT, RETURNED, GAP and SOURCE_MOVED the source's address
         ("src_lo", "<u8"),  # its low half
         ("dst_hi", "<u8"),  # the flow's destination
@@ -184,10 +183,11 @@ EVENT = np.dtype(
         ("reserved", "u1"),  # 0
     ]
 )
-"""One event, 136 bytes: the record of rings, journals and segments. Its layout is EVENT_VERSION.
+"""One event, 136 bytes: the record of rings, journals and segments. The version of its layout is
+EVENT_VERSION.
 
-`switch_ns` of an event about a hop is the hop's egress time, else its ingress time; of any other event the
-time in the report's header, else that of the last hop.
+`switch_ns` of an event about a hop is the hop's egress time, else its ingress time. For any other event it is
+the time in the report's header, else that of the last hop.
 """
 EVENT_VERSION = 2
 
@@ -287,7 +287,7 @@ HOP_STATE = np.dtype(
         ("alarm", "u1"),
         ("state", "u1"),  # bit per sink.records.Measure: values in the sums; the collector only has bit 0
         ("latency_sum", "<u8"),
-        ("samples", "<u4"),  # packets in the sums, which are halved with it before it is full
+        ("samples", "<u4"),  # packets in the sums; halved together with the sums before it overflows
         ("port_slot", "<u4"),  # row of (switch, egress port) in the port table; a hint, verified by key
         ("queue_slot", "<u4"),  # the same of its queue; in the sink, row of its distributions
         ("buffer_slot", "<u4"),
@@ -311,19 +311,19 @@ class PortKind(IntEnum):
 
 
 KIND_AT = 62
-"""Bit of a port's key at which its kind begins."""
+"""Lowest bit of the kind in a port's key."""
 PLACE = (1 << 30) - 1
 """Mask of the place in a port's key."""
 PORT = np.dtype(
     [
-        ("key", "<u8"),  # kind << 62 | place << 32 | node_id, place in 30 bits; 0 is empty, 1 was expired
+        ("key", "<u8"),  # kind << 62 | place << 32 | node_id, place in 30 bits; 0: empty, 1: expired
         ("last_ns", "<i8"),
         ("samples", "<u8"),
         ("latest", "<u4", (2,)),  # EGRESS: utilisation, -; QUEUE: occupancy, congestion; BUFFER: occupancy, -
         ("highest", "<u4", (2,)),  # since the last push
         ("low", "<u4", (2,)),  # a value from `low` to below `low + width` causes no event
         ("width", "<u4", (2,)),  # 0: not known, so every value is compared with `stored` and the limits
-        ("version", "<u4"),  # odd while other fields than latest, highest, samples and last_ns are written
+        ("version", "<u4"),  # odd while fields except latest, highest, samples and last_ns are written
         ("port", "<u2"),  # egress port of the hop of its last event; NO_PORT if unknown
         ("state", "u1"),  # bit per metric slot: has a value
         ("alarm", "u1"),  # bit per metric slot
@@ -334,7 +334,7 @@ PORT = np.dtype(
         ("ident", "<u4"),  # port, buffer id or queue id
         ("kind", "u1"),
         ("reserved_1", "u1"),
-        ("owner", "<u2"),  # whose row it is: hash of the address of the source that caused it
+        ("owner", "<u2"),  # owner of the row: hash of the address of the source that created it
         ("reserved_2", "u1", (4,)),
         ("drops", "<u8"),  # EGRESS: drop reports
         ("reserved", "u1", (16,)),
@@ -345,7 +345,7 @@ PORT = np.dtype(
 The place in the key is a port, a buffer id, or a queue: egress port << 8 | queue id, without the port if
 queues are keyed by (switch, queue).  30 bits have room for an ifIndex of sFlow.
 
-What every report reads or writes is in the first cache line.
+Fields that every report reads or writes are in the first cache line.
 """
 
 SOURCE = np.dtype(
@@ -370,7 +370,7 @@ SOURCE = np.dtype(
         ("suspect", "<u4"),  # a number far from `highest`: the numbering may have restarted there
         ("depth", "<u4"),  # numbers from the first one to `highest`, at most 64; 0: none yet
         ("first", "<u4"),  # number of the first report, or of the first after a restart of the numbering
-        ("owner", "<u2"),  # whose row it is: hash of `source`
+        ("owner", "<u2"),  # owner of the row: hash of `source`
         ("suspected", "<u2"),  # 1: `suspect` waits to be confirmed
     ]
 )
@@ -387,10 +387,10 @@ DISTRIBUTION = np.dtype(
         ("sum", "<u8", (DISTRIBUTED,)),  # by metric, as bins; mean = sum / (sum of the bins)
         ("latest", "<u4", (DISTRIBUTED,)),  # NO_VALUE: none yet
         ("highest", "<u4", (DISTRIBUTED,)),
-        ("first_ns", "<i8"),  # since when the row has this key
+        ("first_ns", "<i8"),  # time since which the row has had this key
         ("node_id", "<u4"),
         ("port", "<u2"),  # egress port; NO_PORT if unknown
-        ("owner", "<u2"),  # whoever caused the row, by a keyed hash
+        ("owner", "<u2"),  # sender whose report or packet created the row, by a keyed hash
         ("queue_id", "u1"),
         ("reserved", "u1", (47,)),
     ]
@@ -399,21 +399,21 @@ DISTRIBUTION = np.dtype(
 
 Fields written by every packet are in the first cache line. Its bins are uint64 [rows][DISTRIBUTED][BINS]. Row
 0 is not in the table: its metric 0 is the end-to-end latency of all packets, with `latest` and `highest`
-limited to MAX_LATENCY. A switch's distribution is the sum of its rows. In a full table a row makes room for
-another key (`distribution_kernel`): its counts begin at 0, and `first_ns` changes.
+limited to MAX_LATENCY. A switch's distribution is the sum of its rows. In a full table a row may be reused
+for another key (`distribution_kernel`): its counts restart at 0, and `first_ns` changes.
 """
 NO_VALUE = 0xFFFFFFFF
 MAX_LATENCY = 0xFFFFFFFE
 DISTRIBUTION_VERSION = 2
 """Schema version of the regions `distributions`."""
 SILENT_NS = 60_000_000_000
-"""A row of the distributions that had no value for this time makes room for any other."""
+"""A row of the distributions without a value for this time may be replaced with any other."""
 
 OWNERS = 1024
-"""Owners of rows of PORT and SOURCE: sources of reports, by a hash."""
+"""Number of owners of rows in PORT and SOURCE; a hash of a report's source gives the owner."""
 
 KEYS = 10
-"""Keys of hashes: one for each 32 bits of a 5-tuple."""
+"""Number of hash keys: one for each 32 bits of a 5-tuple."""
 
 STATE_VERSION = 7
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

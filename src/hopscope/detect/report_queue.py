@@ -1,11 +1,11 @@
 """A bounded queue of decoded reports in shared memory: a worker puts batches, the detector takes them.
 
-A batch is one block: its REPORT rows and its HOP rows lie contiguously in two circular arrays, so the reader
+A batch is one block: its REPORT rows and its HOP rows are contiguous in two circular arrays, so the reader
 gets views and nothing is copied twice.  The writer publishes a block after its rows, and the reader frees a
-block after the events of its reports are written.  So both may be killed at any time: what was published
-stays, and reports that were being processed are processed again.
+block after the events of its reports are written.  So both may be killed at any time: published blocks
+remain, and reports that were being processed are processed again.
 
-The writer never waits: a batch without room is not taken, and its caller counts the reports as lost.
+The writer never waits: it does not take a batch without room, and the caller counts the reports as lost.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .postcards.joiner import has_postcard
 KIND = "report-queue"
 VERSION = 1
 HOPS_PER_REPORT = 4
-"""Room for hops, on average: longer paths fill the queue earlier."""
+"""Room for hops, per report on average: longer paths fill the queue earlier."""
 BLOCKS = 16_384
 """Batches that can wait; at low rates each has one report."""
 UNKNOWN = -(1 << 63)
-"""Horizon of a worker that has not turned yet."""
+"""Horizon of a worker that has not completed a turn of its loop yet."""
 CLOSED = (1 << 63) - 1
-"""Horizon of a worker that has ended: nothing more comes."""
+"""Horizon of a worker that has ended: no more reports will come."""
 
 BLOCK = np.dtype(
     [
@@ -69,7 +69,7 @@ class Block(NamedTuple):
 
     @property
     def clock(self) -> Clock:
-        """The clock of its dialect, as far as the joining of postcards needs it."""
+        """The clock of its dialect, with the fields that joining postcards needs."""
         return _clock(self.unit_ns, self.bits, self.comparable)
 
 
@@ -80,7 +80,7 @@ def _clock(unit_ns: int, bits: int, comparable: int) -> Clock:
 
 # Slots of `cursor`, each with a cache line of its own.
 HEAD, FREED, DONE, FREED_REPORTS, FREED_HOPS, HORIZON = range(0, 48, 8)
-"""Blocks published and freed, rows of the next block that are processed, ends of freed blocks, horizon."""
+"""Blocks published, blocks freed, processed rows of the next block, ends of the freed blocks, horizon."""
 
 
 def queue_path(folder: Path, worker: int) -> Path:
@@ -89,7 +89,7 @@ def queue_path(folder: Path, worker: int) -> Path:
 
 
 def queue_bytes(reports: int) -> int:
-    """Size of a queue for so many reports."""
+    """Size of a queue for this many reports."""
     return reports * (REPORT.itemsize + HOPS_PER_REPORT * HOP.itemsize) + BLOCKS * BLOCK.itemsize
 
 
@@ -128,13 +128,14 @@ class QueueWriter:
 
     @property
     def waiting(self) -> int:
-        """Reports that the detector has not taken yet, with room that was skipped where the array ends."""
+        """Reports that the detector has not taken yet, including rows skipped at the end of the array."""
         return self._ends[0] - int(self._cursor[FREED_REPORTS])
 
     def put(self, batch: ReportBatch, clock: Clock, now_ns: int) -> int:
-        """Append a batch, whose times are ns by `clock`; `now_ns` is on the monotonic clock.
+        """Append a batch; its times are ns by `clock`, `now_ns` is on the monotonic clock.
 
-        Returns the number of reports that had no room.  A batch of more than a quarter of the queue is split.
+        Returns the number of reports that found no room.  A batch larger than a quarter of the queue is
+        split.
         """
         reports, hops = batch.reports, batch.hops
         if len(reports) > 1 and (len(reports) > len(self._reports) // 4 or len(hops) > len(self._hops) // 4):
@@ -147,11 +148,11 @@ class QueueWriter:
         return len(reports)
 
     def advance(self, horizon_ns: int) -> None:
-        """No later batch has a report received before `horizon_ns`, ns since the epoch."""
+        """State that no later batch has a report received before `horizon_ns`, ns since the epoch."""
         self._cursor[HORIZON] = horizon_ns
 
     def close(self) -> None:
-        """No batch comes any more."""
+        """State that no more batches will come."""
         self.advance(CLOSED)
 
     def _append(self, batch: ReportBatch, clock: Clock, now_ns: int) -> bool:
@@ -180,7 +181,7 @@ class QueueWriter:
 
 
 class QueueReader:
-    """The detector's end; it continues with the first row that is not processed."""
+    """The detector's end; it continues with the first unprocessed row."""
 
     def __init__(self, region: Region) -> None:
         self._cursor, self._blocks = region["cursor"], region["blocks"]
@@ -188,12 +189,12 @@ class QueueReader:
 
     @property
     def horizon(self) -> int:
-        """Receive time that later batches cannot precede, ns since the epoch; CLOSED: there are none."""
+        """Later batches have no report received before this, ns since the epoch; CLOSED: there are none."""
         return int(self._cursor[HORIZON])
 
     @property
     def crowded(self) -> bool:
-        """Whether more than half of the queue is taken."""
+        """Whether the queue is more than half full."""
         cursor, head = self._cursor, int(self._cursor[HEAD])
         used = head - int(cursor[FREED])
         if not used:
@@ -206,7 +207,7 @@ class QueueReader:
         )
 
     def __len__(self) -> int:
-        """Blocks that wait."""
+        """Number of waiting blocks."""
         return int(self._cursor[HEAD]) - int(self._cursor[FREED])
 
     def block(self, number: int = 0) -> Block:
@@ -215,7 +216,7 @@ class QueueReader:
         return Block(*self._blocks[at].item()[:-1])
 
     def done(self, number: int = 0) -> int:
-        """Rows of a waiting block that are processed already."""
+        """Number of rows of a waiting block that are processed already."""
         return 0 if number else int(self._cursor[DONE])
 
     def batch(self, block: Block, start: int, stop: int) -> ReportBatch:
@@ -228,7 +229,7 @@ class QueueReader:
         )
 
     def free(self, block: Block, stop: int) -> None:
-        """Rows before `stop` of the oldest block are processed; with its last row, the block is freed."""
+        """Mark rows before `stop` of the oldest block as processed; free the block after its last row."""
         cursor = self._cursor
         if stop < block.reports:
             cursor[DONE] = stop
@@ -248,12 +249,12 @@ def _place(end: int, count: int, capacity: int) -> tuple[int, int]:
 
 
 def _copy(rows: Records, to: npt.NDArray[Any], at: int) -> None:
-    """Copy records as words: a copy of records goes field by field."""
+    """Copy records as words: NumPy copies records field by field."""
     to[at : at + len(rows)].view(np.uint64)[:] = rows.view(np.uint64)
 
 
 def _part(batch: ReportBatch, rows: Records) -> ReportBatch:
-    """Some reports of a batch, with their hops alone."""
+    """The reports `rows` of a batch, with only their hops."""
     first = int(rows["first_hop"].min())
     count = rows["hop_count"] + (rows["carried"] & np.uint8(Carried.OWN_HOP) != 0)
     stop = int((rows["first_hop"] + count).max())

@@ -9,7 +9,7 @@ SLICES = 8
 
 
 class Sweep:
-    """Slices of the flow and port tables, such that each row is swept `SLICES` times per push period."""
+    """Slices of the flow and port tables, chosen so that each row is swept `SLICES` times per push period."""
 
     def __init__(self, settings: DetectSettings, rows: int, ports: int) -> None:
         period = min(settings.push_seconds or settings.idle_seconds, settings.idle_seconds) / SLICES

@@ -1,4 +1,4 @@
-"""Limits by switch as kernels take them: what a switch inherits is filled in."""
+"""Limits by switch in the form that kernels take: inherited limits are filled in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def resolve(thresholds: Table, switches: Table) -> tuple[Table, npt.NDArray[np.u
 
 
 def overrides(nodes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """Open-addressing table from node id to row: row << 32 | node; of length 1 if empty.
+    """Open-addressing table from node id to row: row << 32 | node; length 1 if no switch has its own limits.
 
     A lookup per hop costs one access to the L1 cache, and nothing if no switch has its own limits.
     """

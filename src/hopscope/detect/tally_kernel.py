@@ -1,4 +1,4 @@
-"""What kernels tally, added to counters."""
+"""Adds the tallies of kernels to the counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def settle(tally: Any, slots: Any, places: Any, counters: Any) -> None:
     """Add `tally[slots[k]]` to `counters[places[k]]` for every k, then clear `tally` (all uint64).
 
     A wrapped negative number subtracts. One call takes 1 us; NumPy's `counters[places] += tally[slots]` 3 us,
-    and several times as much after a pause, as it runs through more code that has left the caches.
+    and several times as long after a pause, since more of its code has left the caches.
     """
     for k in range(len(slots)):
         counters[U64(places[k])] += tally[U64(slots[k])]

@@ -1,4 +1,4 @@
-"""Limits in force: the control region, which the supervisor writes and everything else reads."""
+"""Limits in force: the control region, which the supervisor writes and all other processes read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ARRAYS = {
     "thresholds": (THRESHOLD, METRICS),
     "switches": (SWITCH_THRESHOLDS, MAX_SWITCHES),
     "changed_ns": (np.int64, 1),  # time of the last change since the start; 0: none
-    "author": (np.uint8, AUTHOR_BYTES),  # who made it, UTF-8
+    "author": (np.uint8, AUTHOR_BYTES),  # author of the last change, UTF-8
     "sink": (np.uint8, 1),  # 1: workers are sinks
 }
 
@@ -46,11 +46,11 @@ class Change:
     time_ns: int
     """Nanoseconds since the epoch."""
     author: str
-    """User, process and HTTP client."""
+    """User, process and HTTP client that made the change."""
 
 
 def to_table(settings: ThresholdSettings) -> Table:
-    """THRESHOLD[METRICS]."""
+    """Settings as a table, THRESHOLD [METRICS]."""
     table = np.full(METRICS, NEVER, np.uint64).repeat(3).view(THRESHOLD)
     for name in type(settings).model_fields:
         table[Metric[name.upper()]] = _row(getattr(settings, name), NEVER)
@@ -107,7 +107,7 @@ def create_control(path: Path | None, limits: LimitSettings, *, sink: bool = Fal
 
 
 def open_control(folder: Path | None, limits: LimitSettings) -> Region:
-    """Map the region of a folder, read-only, or create it from the settings if there is none."""
+    """Map the region of a folder, read-only, or create it from the settings if it does not exist."""
     if folder is None:
         return create_control(None, limits)
     path = folder / CONTROL_FILE

@@ -14,13 +14,14 @@ from ..records import NO_PORT, PortKind
 from .shares import Gauge, Place, Queues, QueueShare, Sums, Words, key_of, keys_of
 
 _NO_PORT = 0xFFFFFFFF
-"""No row of the port table has it."""
+"""A port that no row of the port table has."""
 
 
 class PlaceSums:
-    """Sums over the paths of many flows, added in blocks: latency and packets by place, and slow flows.
+    """Latency, packets and slow flows by place, summed over the paths of many flows, which are added in
+    blocks.
 
-    `slow_above_ns`: latest end-to-end latency above which a flow is slow; None: no flow is.
+    `slow_above_ns`: a flow is slow if its latest end-to-end latency is above this; None: no flow is slow.
     """
 
     def __init__(self, queues: Queues, slow_above_ns: int | None) -> None:
@@ -49,13 +50,13 @@ class PlaceSums:
         self._blocks.append(_summed(keys, *columns))
 
     def sums(self) -> Sums:
-        """Of all flows, since each was first seen."""
+        """Sums over all flows, each since it was first seen."""
         places, latency, packets, slow = _summed(*map(np.concatenate, zip(*self._blocks, strict=True)))
         return Sums(places, latency, packets, None if self.slow_above_ns is None else slow)
 
 
 def _summed(keys: Words, *columns: Words) -> tuple[Words, ...]:
-    """Each key once, ascending, and the sums of its columns."""
+    """The distinct keys, ascending, and the sum of each column for each key."""
     found, which = np.unique(keys, return_inverse=True)
     sums = [np.zeros(len(found), np.uint64) for _ in columns]
     for column, into in zip(columns, sums, strict=True):
@@ -64,7 +65,7 @@ def _summed(keys: Words, *columns: Words) -> tuple[Words, ...]:
 
 
 def gauges_of(ports: Records, places: Sequence[Place]) -> dict[Place, tuple[Gauge, Gauge]]:
-    """(Occupancy, utilisation) of places, as far as PORT records have it."""
+    """(Occupancy, utilisation) of places, if PORT records have them."""
     by_port = queues_by_port(ports)
     node, port, ident = ports["node_id"], ports["port"], ports["ident"]
     if not by_port:
@@ -89,7 +90,7 @@ def with_gauges(shares: Sequence[QueueShare], ports: Records) -> list[QueueShare
 
 
 def _gauges(ports: Records, kind: PortKind, keys: Words, wanted: Sequence[int]) -> dict[int, Gauge]:
-    """First values of the rows of a kind that have these keys."""
+    """First value of each row of this kind whose key is in `wanted`."""
     chosen = (ports["kind"] == kind) & (ports["state"] & 1 > 0) & np.isin(keys, np.array(wanted, np.uint64))
     at = np.flatnonzero(chosen)
     values = (ports[name][at, 0].tolist() for name in ("latest", "highest"))

@@ -2,8 +2,8 @@
 
 The SmartNIC INT sink describes this task (section IV-E): find the flows with the highest end-to-end latency,
 and on their paths, from exported statistics, the switch with the highest queue occupancy or utilisation. Here
-a place is rated by the latency that it adds: its hop latency, as a share of a flow's end-to-end latency, or
-of that of all packets. Occupancy and utilisation are listed with it: a full queue means that packets wait, an
+a place is rated by the latency that it adds: its hop latency, as a share of the end-to-end latency of a flow
+or of all packets. Occupancy and utilisation are listed with it: a full queue means that packets wait, an
 empty one that the switch itself is slow.
 """
 
@@ -27,8 +27,8 @@ Words = npt.NDArray[np.uint64]
 By = Literal["mean", "latest"]
 _NULL = 0xFFFFFFFF
 SLOW, SLOW_MEDIANS = 0.95, 8
-"""A flow is slow if its latest end-to-end latency is above that of this share of all packets, or above this
-multiple of the median: the first criterion misses flows if a twentieth of all packets is slow.
+"""A flow is slow if its latest end-to-end latency is above this quantile of all packets, or above this
+multiple of the median. The quantile alone misses flows if more than a twentieth of all packets are slow.
 """
 
 
@@ -120,12 +120,12 @@ class Sums:
 
     @property
     def count(self) -> int:
-        """Places with a latency."""
+        """Number of places with a latency."""
         return int(np.count_nonzero(self.packets))
 
     @property
     def slow(self) -> dict[Place, int] | None:
-        """Slow flows by place, of places that have some; None: unknown."""
+        """Number of slow flows by place, without places that have none; None: unknown."""
         if self.slow_flows is None:
             return None
         at = np.flatnonzero(self.slow_flows)
@@ -134,22 +134,23 @@ class Sums:
 
 
 def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], queue: npt.NDArray[Any]) -> Words:
-    """Places as numbers, in the order of (node, port, queue), unknown ones first; `port` has NO_PORT, `queue`
-    NO_QUEUE for what is unknown.
+    """Places as numbers that sort by (node, port, queue), unknown ones first.
+
+    An unknown port is NO_PORT, an unknown queue NO_QUEUE.
     """
     after = [(part.astype(np.int64) + 1 & 0xFFFF).astype(np.uint64) for part in (port, queue)]
     return node.astype(np.uint64) << np.uint64(32) | after[0] << np.uint64(16) | after[1]
 
 
 def key_of(place: Place) -> int:
-    """The same of one place."""
+    """`keys_of` for one place."""
     node, *parts = place
     port, queue = (0 if part is None else part + 1 for part in parts)
     return node << 32 | port << 16 | queue
 
 
 def place_of(key: int) -> Place:
-    """The place of a number."""
+    """The place with this key (see `keys_of`)."""
     port, queue = ((key >> shift & 0xFFFF) - 1 for shift in (16, 0))
     return key >> 32, None if port < 0 else port, None if queue < 0 else queue
 
@@ -187,7 +188,7 @@ class Queues:
         return found[0] if len(found) == 1 else place
 
     def resolved(self, keys: Words) -> Words:
-        """The same of many places, see `keys_of`."""
+        """`resolve` for many places, given and returned as keys (see `keys_of`)."""
         only = {
             key_of((*port, None)): key_of(found[0]) for port, found in self._ports.items() if len(found) == 1
         }
@@ -261,7 +262,7 @@ def _hop_share(
 
 
 def _own(value: int) -> int | None:
-    """Value of the flow's latest packet; None if it is all ones."""
+    """Value of the flow's latest packet; None if all bits are ones, which means unknown."""
     return None if int(value) == _NULL else int(value)
 
 
@@ -286,8 +287,8 @@ def of_network(
     slow: Mapping[Place, int] | None = None,
     gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES,
 ) -> list[QueueShare]:
-    """Places by their share of the latency of all packets, largest first, without those that have no latency.
-    `slow`: number of slow flows by place.
+    """Places by their share of the latency of all packets, largest first; places without latency are left
+    out. `slow`: number of slow flows by place.
     """
     found = []
     for place in queues.places():
@@ -315,7 +316,7 @@ def of_network(
 
 
 def of_sums(sums: Sums, limit: int | None = None) -> list[QueueShare]:
-    """The same from sums, without distributions and gauges; at most `limit`."""
+    """`of_network` from sums, without distributions and gauges; at most `limit` places."""
     known = np.flatnonzero(sums.packets)
     order = known[np.argsort(~sums.latency_ns[known], kind="stable")][:limit]  # places ascend
     total = sum(sums.latency_ns[known].tolist())

@@ -4,17 +4,17 @@
 `rows`                DISTRIBUTION [power of two], `slot`: the index of a row
 `bins`                uint64 [rows * DISTRIBUTED * BINS]
 `edges`               uint64 [EDGES]: for each Measure the inclusive upper edges of its BINS bins, the
-                      last one unbounded; then for each Measure 1 if its bins are logarithmic, and
-                      need no search (SmartNIC INT sink, III-C)
+                      last one unbounded; then for each Measure 1 if its bins are logarithmic, so that
+                      no search is needed (SmartNIC INT sink, III-C)
 `reports`, `hops`     REPORT [n], HOP [m]
-`network`             uint64: who sent a report or a packet, its IPv4 address or the /64 of its IPv6 address
+`network`             uint64: sender of a report or packet: its IPv4 address, or the /64 of its IPv6 address
 `keys`                uint64, see `keyed_kernel`
 `tally`               uint64 [TALLY]: FULL, hops for which the table had no row; EVICTIONS
 ===================== ==========================================================================
 
-A row belongs to the network that caused it.  If a new key finds no room, it takes one of CANDIDATES rows,
-which the key's hash chooses: one that is silent, else one of the network that has most of them, see
-`find_worst`.  Keys of hashes are secret, so the candidates are a sample of the table that nobody can choose.
+A row belongs to the network whose report or packet created it.  If the table has no room for a new key, the
+key replaces one of CANDIDATES rows that its hash selects: a silent row, else a row of the network with the
+most candidates (see `find_worst`).  Hash keys are secret, so no sender can choose the candidates.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ NOT_FOUND = U64(records.NOT_FOUND)
 EDGES = MEASURES * BINS + MEASURES
 PROBES = 128
 CANDIDATES = 16
-"""Rows from which the one to go is chosen, if there is no room for another."""
+"""Number of rows among which the one to be replaced is chosen, if the table has no room."""
 STEADY = U64(8)
-"""An owner needs this many times as many rows to lose a steady one."""
+"""A steady row is replaced only if its owner has more than this many times the new owner's candidates."""
 STEADY_NS = I64(1_000_000_000)
 """A row is steady if its first and last value are this far apart."""
 SILENT_NS = I64(records.SILENT_NS)
@@ -43,7 +43,7 @@ FULL, EVICTIONS = U64(0), U64(1)
 TALLY = 2
 USED = U64(1) << U64(63)
 WHOLE_ROW = U64(1)
-"""Key of row 0, which is that of no queue."""
+"""Key of row 0, which belongs to no queue."""
 
 WIDTH = U64(BINS)
 EACH = U64(DISTRIBUTED)
@@ -111,9 +111,9 @@ def home_of(rows: Any, key: Any, keys: Any) -> Any:
 def add_queue(
     rows: Any, bins: Any, key: Any, network: Any, now: Any, keys: Any, tally: Any, evictions: Any
 ) -> Any:
-    """Row of a key, made if it is new; NOT_FOUND: no row makes room for it.
+    """Row of a key, created if the key is new; NOT_FOUND: no row could be replaced.
 
-    Rows that made room for others are counted in `tally[evictions]`.
+    Replaced rows are counted in `tally[evictions]`.
     """
     mask = U64(len(rows)) - U64(1)
     home = home_of(rows, key, keys)
@@ -155,11 +155,11 @@ def add_queue(
 
 @kernel
 def find_worst(rows: Any, home: Any, owner: Any, now: Any) -> Any:
-    """Row that goes for a new one of this owner whose search begins at `home`; NOT_FOUND: none does.
+    """Row to replace with a new row of `owner`, for a search that begins at `home`; NOT_FOUND: none.
 
-    A silent row goes first. Of the others it is one of the owner who has most of the candidates: of those
-    that are not steady, if that is as many as the new one's owner would have; else of the steady ones, if it
-    is more than STEADY times as many.
+    A silent candidate is replaced first.  Else let N be the candidates that `owner` would have with the new
+    row.  An unsteady row is replaced if its owner has at least N candidates; else a steady row, if its owner
+    has more than STEADY times N.  In either case it is a row of the owner with the most candidates.
     """
     mask = U64(len(rows)) - U64(1)
     count = min(CANDIDATES, len(rows))
@@ -185,7 +185,7 @@ def find_worst(rows: Any, home: Any, owner: Any, now: Any) -> Any:
 
 @kernel
 def rows_of(rows: Any, home: Any, count: Any, owner: Any) -> Any:
-    """How many of `count` rows from `home` on are an owner's."""
+    """Number of rows that belong to `owner`, among `count` rows from `home` on."""
     mask = U64(len(rows)) - U64(1)
     found = U64(0)
     for k in range(count):
@@ -198,9 +198,9 @@ def rows_of(rows: Any, home: Any, count: Any, owner: Any) -> Any:
 def slot_of(
     rows: Any, bins: Any, key: Any, hint: Any, network: Any, now: Any, keys: Any, tally: Any, evictions: Any
 ) -> Any:
-    """Row of a key: the hinted one (any row) if it has the key, else found or made.
+    """Row of a key: the row `hint` (any row) if it has the key, else the row that is found or created.
 
-    NOT_FOUND: no row makes room for it, which the caller counts.
+    NOT_FOUND: no row could be replaced; the caller counts this.
     """
     if rows[hint].key == key:
         return hint
@@ -277,7 +277,7 @@ def count_hop_at(
     hops: Any, at: Any, own: Any, network: Any, now: Any,
     rows: Any, bins: Any, edges: Any, keys: Any, tally: Any,
 ) -> Any:  # fmt: skip
-    """Count hop `at`, of node `own` if it carries no id. Returns (latency, 1 if it has one)."""
+    """Count hop `at`; its node is `own` if it carries no id. Returns (latency, 1 if it has a latency)."""
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
     node = U64(hop.node_id) if have & HAVE_NODE else own

@@ -55,8 +55,8 @@ class Distribution:
     sum: int
     """Sum of all values."""
     highest: int
-    """Upper bound of all values; in a time window in which the maximum did not rise, it may be an older
-    one.
+    """Upper bound of all values. In a time window in which the maximum did not rise, this may be the maximum
+    of an earlier time.
     """
     node: int | None = None
     port: int | None = None
@@ -74,8 +74,8 @@ class Distribution:
 
     @property
     def mean(self) -> float | None:
-        """Exact for a finished distribution; while values are added, within the precision of the bins. None
-        without values.
+        """Mean: exact for a finished distribution, within the precision of the bins while values are added.
+        None without values.
         """
         count = self.count
         if not count:
@@ -111,13 +111,13 @@ class Distribution:
         return Quantile(lower, upper, lower + (upper - lower) * share)
 
     def _max(self) -> int:
-        """`highest`, if it is known."""
+        """`highest`, or NO_BOUND if it has reached MAX_LATENCY, where it stops."""
         stopped = self.measure == Measure.END_TO_END and self.highest >= MAX_LATENCY
         return NO_BOUND if stopped else self.highest
 
 
 def merged(parts: Sequence[Distribution]) -> Distribution:
-    """Merge one or more distributions of one measure; the result has the place that all have in common."""
+    """Merge one or more distributions of one measure; the place of the result is what all have in common."""
     first = parts[0]
     if len(parts) == 1:
         return first

@@ -24,12 +24,12 @@ class ShardCounts:
 
     shard: int
     generation: int
-    """Random number of the region; a new region has another one, and counts from 0."""
+    """Random number that identifies the region; a new region has a different one, and counts from 0."""
     made_ns: int
     """Creation time of the region."""
     at: npt.NDArray[np.int64]
-    """Used rows of the region, int64 [rows], ascending. While its key and its `first_ns` stay, a row belongs
-    to the same queue.
+    """Used rows of the region, int64 [rows], ascending. A row belongs to the same queue for as long as its
+    key and its `first_ns` stay the same.
     """
     rows: Records
     """DISTRIBUTION [rows]."""
@@ -39,10 +39,10 @@ class ShardCounts:
     """Upper edges of the bins, uint64 [MEASURES, BINS]."""
 
     def since(self, before: ShardCounts | None) -> ShardCounts | None:
-        """Counts after `before`; None if a count decreased, so this is not its continuation.
+        """Counts added after `before`; None if a count decreased, so that this does not continue `before`.
 
-        What a row counted between `before` and the moment when it made room for another queue is not known.
-        `highest` remains that of all values, an upper bound for the difference.
+        Values that a row counted between `before` and its reuse for another queue are unknown.  `highest` is
+        still that of all values, and therefore an upper bound.
         """
         rows, bins = self.rows.copy(), self.bins.copy()
         if before is not None and before.generation == self.generation:
@@ -55,7 +55,7 @@ class ShardCounts:
         return replace(self, at=self.at[changed], rows=rows[changed], bins=bins[changed])
 
     def continued(self, before: ShardCounts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Indices, here and in `before`, of the rows that have the same queue as before."""
+        """Indices, here and in `before`, of the rows that belong to the same queue in both."""
         _, now, then = np.intersect1d(self.at, before.at, assume_unique=True, return_indices=True)
         same = np.ones(len(now), bool)
         for name in ("key", "first_ns"):
@@ -63,7 +63,7 @@ class ShardCounts:
         return now[same], then[same]
 
     def distributions(self) -> list[Distribution]:
-        """One for every measure and queue with values, and the end-to-end latency."""
+        """One distribution for each measure and queue with values, and that of the end-to-end latency."""
         found = []
         for at, row, bins in zip(self.at.tolist(), self.rows, self.bins, strict=True):
             for k in np.flatnonzero(bins.any(axis=1)).tolist():
@@ -84,13 +84,13 @@ class ShardCounts:
 def bounds(edges: Numbers) -> tuple[Numbers, Numbers]:
     """Lowest and highest values of the bins with these upper edges, uint64 [BINS] each."""
     lower = np.zeros_like(edges)
-    lower[1:] = edges[:-1] + np.uint64(1)  # after the last bin there is none: these stay empty
+    lower[1:] = edges[:-1] + np.uint64(1)  # edges after the last bin have no bin: these stay empty
     return lower, edges
 
 
 def copy_region(region: Region, shard: int) -> ShardCounts:
-    """Copy a region; values counted during the copy may be in some of its numbers and not in others. Rows
-    that make room for another queue meanwhile are left out.
+    """Copy a region.  A value counted during the copy may be missing from some of the numbers.  Rows that are
+    reused for another queue during the copy are left out.
     """
     rows, bins = region["rows"], region["bins"].reshape(-1, DISTRIBUTED, BINS)
     at = np.flatnonzero(rows["key"])
@@ -114,7 +114,7 @@ class DistributionReader:
 
     @classmethod
     def attach(cls, folder: Path) -> DistributionReader:
-        """Map the regions of all workers, if there are any. Raises RegionError for a foreign one."""
+        """Map the regions of all workers, if any exist. Raises RegionError for a foreign file."""
         return cls({shard_of(path): attach(path) for path in sorted(folder.glob(f"worker-*.{KIND}"))})
 
     def is_current(self) -> bool:
@@ -126,7 +126,7 @@ class DistributionReader:
         return [copy_region(region, shard) for shard, region in self.shards.items()]
 
     def fill(self) -> float:
-        """Share of rows in use, without silent ones, in the fullest shard."""
+        """Share of rows in use, not counting silent rows, in the fullest shard."""
         shares = [0.0]
         for region in self.shards.values():
             rows = region["rows"][1:]
@@ -136,7 +136,7 @@ class DistributionReader:
         return max(shares)
 
     def distributions(self) -> list[Distribution]:
-        """By measure and queue over all shards, since each started; see `quantiles.grouped`."""
+        """Distributions by measure and queue over all shards, since each started; see `quantiles.grouped`."""
         groups: dict[tuple[object, ...], list[Distribution]] = {}
         for counts in self.counts():
             for distribution in counts.distributions():

@@ -18,7 +18,7 @@ from ..records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION, KEY
 from ..sink.records import MEASURES, Measure
 from .quantiles import NO_BOUND
 
-if TYPE_CHECKING:  # pydantic takes 0.1 s of the process that answers SQL
+if TYPE_CHECKING:  # importing pydantic would delay the start of the process that answers SQL by 0.1 s
     from ...settings.sink import DistributionSettings
 
 KIND = "distributions"
@@ -32,14 +32,14 @@ def log_edges() -> Edges:
 
 
 def padded(edges: Sequence[int]) -> Edges:
-    """Upper edges in the kernels' form, uint64 [BINS]; the logarithmic ones if there are none."""
+    """Upper edges in the kernels' form, uint64 [BINS]; the logarithmic edges if `edges` is empty."""
     if not edges:
         return log_edges()
     return np.array([*edges, *[NO_BOUND] * (BINS - len(edges))], np.uint64)
 
 
 def edges_of(settings: DistributionSettings) -> Edges:
-    """`edges` of `distribution_kernel`: the upper edges by Measure, then 1 for each logarithmic one."""
+    """`edges` of `distribution_kernel`: the upper edges by Measure, then for each 1 if it is logarithmic."""
     configured = [getattr(settings, measure.label) for measure in Measure]
     flags = np.array([not edges for edges in configured], np.uint64)
     return np.concatenate([*map(padded, configured), flags])
@@ -61,9 +61,8 @@ def shape_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
 class Distributions:
     """Counts of one shard, in the region `worker-SHARD.distributions` of a folder; None: private memory.
 
-    An existing region with the same settings is continued, another one recreated. `secret`: of the hash
-    table. Raises RegionError for a
-    foreign file.
+    An existing region with the same settings is continued; one with other settings is recreated. The keys of
+    the hash table are derived from `secret`. Raises RegionError for a foreign file.
     """
 
     def __init__(
@@ -84,10 +83,10 @@ class Distributions:
         self._keys = hash_keys(secret, KEYS)
         self._tally = np.zeros(2, np.uint64)
         self.evictions = 0
-        """Rows that made room for another queue in `update`."""
+        """Rows that `update` has replaced with rows of other queues so far."""
 
     def update(self, batch: ReportBatch) -> int:
-        """Count the hops of accepted reports; returns the number of those without room in the table."""
+        """Count the hops of accepted reports; returns how many found no room in the table."""
         from ...base.jit import readonly
         from .distribution_kernel import count_batch
 

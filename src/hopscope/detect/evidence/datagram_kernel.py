@@ -1,9 +1,9 @@
-"""Kernel that copies datagrams into a ring, and writes their numbers into the reports that were in them.
+"""Kernel that copies datagrams into a ring, and writes the number of each datagram into its reports.
 
 ===================== ==========================================================================
 `frames`, `words`     FRAME [n], and the same memory as uint64 [6 n]
 `arena`               uint8: the frames' bytes
-`reports`             REPORT: decoded from the frames; `packet` is replaced by a number
+`reports`             REPORT: decoded from the frames; `packet` is replaced with the number
 `data`                uint8 [power of two, 1 MiB or more]: the ring
 `numbers`             uint32 [n or more]: scratch, the numbers of the frames
 ===================== ==========================================================================
@@ -28,10 +28,10 @@ def hold(
     frames: Any, words: Any, arena: Any, reports: Any, data: Any, numbers: Any, first: Any, position: Any,
     limit: Any, high: Any, dialect: Any,
 ) -> Any:  # fmt: skip
-    """Copy frames from the row `first` on to `position` (bytes written so far), up to `limit` at most.
+    """Copy frames from the row `first` on to `position` (bytes written so far), but not beyond `limit`.
 
-    Returns the row of the first frame that did not fit (their number: all did, and the reports are numbered),
-    and the new position.  `high`: the worker, in the highest bits of a number.
+    Returns the row of the first frame that did not fit, and the new position.  If all frames fit, that row is
+    the number of frames, and the reports are numbered.  `high`: the worker, in the highest bits of a number.
     """
     n = U64(len(frames))
     room = U64(len(data))
@@ -59,11 +59,11 @@ def hold(
         source: Any = U64(frames[i].offset)
         end = source + length
         if end + U64(15) <= size and (length + U64(15)) & ~U64(15) <= need - HEAD:
-            while source < end:  # what is after it is not read again, and saves the loop for a rest
+            while source < end:  # copies beyond the end, where nothing is read: no loop for the remainder
                 stream128(data, to, load64(arena, source), load64(arena, source + U64(8)))
                 source += U64(16)
                 to += U64(16)
-            while to & (LINE - U64(1)):  # a line that is whole goes to memory without being read first
+            while to & (LINE - U64(1)):  # whole cache lines are written without being read first
                 stream128(data, to, U64(0), U64(0))
                 to += U64(16)
         else:

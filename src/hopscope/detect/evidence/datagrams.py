@@ -1,10 +1,10 @@
-"""The datagrams that a worker received last, in a ring of bytes, so that the report of an event still has its
-bytes when the event is found: by another process, or when the postcards of a path are complete.
+"""The newest datagrams of a worker, in a ring of bytes.  An event may be found later than its report arrives:
+by another process, or when the postcards of a path are complete.  The ring still has the report's bytes then.
 
 A writer copies all datagrams of a batch, and writes into the batch where each is: `packet` of a report
 becomes the *number* of its datagram.  The writer never waits; it moves BEGIN before it overwrites bytes, so a
-reader that has copied a datagram sees whether it was overwritten meanwhile.  After a kill, a new writer goes
-on where the last one ended.
+reader that has copied a datagram sees whether it was overwritten meanwhile.  After a kill, a new writer
+continues where the old one ended.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from . import layout
 
 KIND, VERSION = "datagrams", 1
 BYTES_PER_REPORT = 256
-"""Room for each report that fits the queue: what a report of three hops takes with its head."""
+"""Room for each report that fits the queue: the size of a report of three hops with its head."""
 LEAST_BYTES, MOST_BYTES = 1 << 20, 1 << 28
-"""Of a ring; a number distinguishes places in a GiB."""
+"""Bounds of a ring's size; a datagram's number can address one GiB."""
 CLAIM = 1 << 18
-"""Bytes that a writer announces to overwrite at once: more than two of the longest datagrams."""
+"""Bytes that a writer claims at a time before it overwrites them: more than two of the longest datagrams."""
 BEGIN, END, DIALECTS = 0, 8, 16
-"""Slots of `cursor`: bytes that are overwritten, bytes that were written, dialects that have a name."""
+"""Slots of `cursor`: bytes overwritten, bytes written, number of named dialects."""
 MOST_DIALECTS = 256
 NAME = np.dtype("S56")
 """Name of a dialect."""
@@ -42,7 +42,7 @@ class Datagram:
     """FRAME [1], `offset` 0."""
     raw: bytes
     dialect: str
-    """Name of the dialect that it was decoded by; empty: not known."""
+    """Name of the dialect that it was decoded with; empty: unknown."""
 
 
 def ring_path(folder: Path, worker: int) -> Path:
@@ -51,7 +51,7 @@ def ring_path(folder: Path, worker: int) -> Path:
 
 
 def ring_bytes(reports: int) -> int:
-    """Size of the ring beside a queue of so many reports, a power of two."""
+    """Size of the ring for a queue of `reports` reports, a power of two."""
     wanted = min(max(reports * BYTES_PER_REPORT, LEAST_BYTES), MOST_BYTES)
     return 1 << (wanted - 1).bit_length()
 
@@ -72,7 +72,7 @@ def attach_ring(path: Path, *, writable: bool = False) -> Region:
 
 
 class DatagramWriter:
-    """Holds the datagrams of one worker; it goes on after the last one that was published."""
+    """Holds the datagrams of one worker; continues after the last published datagram."""
 
     def __init__(self, region: Region, worker: int = 0) -> None:
         from ...base.jit import readonly
@@ -92,7 +92,7 @@ class DatagramWriter:
         self.hold(none, ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP)), "")  # loads the kernel
 
     def hold(self, frames: FrameBatch, batch: ReportBatch, dialect: str) -> None:
-        """Copy the frames that a batch was decoded from; `packet` of its reports becomes their numbers."""
+        """Copy the frames that a batch was decoded from; `packet` of a report becomes its frame's number."""
         count = len(frames)
         if count > len(self._numbers):
             self._numbers = np.zeros(2 * count, np.uint32)
@@ -114,7 +114,7 @@ class DatagramWriter:
         self._cursor[END] = self._end
 
     def _dialect(self, name: str) -> np.uint64:
-        """The number of a dialect in this ring."""
+        """Number of a dialect in this ring."""
         number = self._known.get(name)
         if number is None:
             number = self._known[name] = np.uint64(len(self._known))
@@ -125,13 +125,13 @@ class DatagramWriter:
 
 
 class BatchDatagrams:
-    """The datagrams of a batch that are at hand."""
+    """The datagrams of a batch, which are still in memory."""
 
     def __init__(self, frames: FrameBatch, dialect: str) -> None:
         self._frames, self._dialect = frames, dialect
 
     def of(self, batch: ReportBatch, row: int) -> dict[int, Datagram]:
-        """That of a report, as 0; none if it is too long."""
+        """The datagram of a report, under the key 0; empty if it is too long."""
         frame = self._frames.frames[int(batch.reports["packet"][row])][None].copy()
         start, length = int(frame["offset"][0]), int(frame["length"][0])
         if length > layout.MOST_BYTES:
@@ -147,7 +147,7 @@ class DatagramReader:
         self._rings = rings
 
     def of(self, batch: ReportBatch, row: int) -> dict[int, Datagram]:
-        """Those of a report that are still held: of a joined path, the postcards by hop, else as 0."""
+        """The datagrams of a report that are still held: postcards of a joined path by hop, else key 0."""
         report = batch.reports[row]
         numbers = [batch.first_packet + int(report["packet"])]
         if batch.hop_packets is not None:
@@ -159,7 +159,7 @@ class DatagramReader:
         return {hop: each for hop, each in found.items() if each is not None}
 
     def find(self, number: int) -> Datagram | None:
-        """The datagram of this number; None: it is not held, or not any more."""
+        """The datagram with this number; None: it is not held, or no longer."""
         worker = number >> layout.WORKER_SHIFT
         if worker >= len(self._rings):
             return None

@@ -1,4 +1,4 @@
-"""Reads what is kept of an event."""
+"""Reads the report that was kept for an event."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Kept:
     batch: ReportBatch
     """The report as it was decoded, times in ns."""
     datagrams: dict[int, Datagram]
-    """What it came in, as 0; of a path that was joined from postcards, each postcard by its hop. One that is
-    missing was not kept.
+    """Its datagram, under the key 0; for a path joined from postcards, the datagram of each postcard by hop.
+    Datagrams that were not kept are missing.
     """
 
 
 def read_evidence(folder: Path, shard: int, sequence: int, time_ns: int) -> Kept | None:
-    """The report that caused an event, from the regions of a folder of data, or from the copy on disk; None:
-    it is not kept, or not any more. Raises RegionError.
+    """The report that caused an event, from the regions of a data folder or from the copy on disk; None: it
+    was not kept, or is no longer. Raises RegionError.
     """
     for place in (folder / "regions", folder / FOLDER):
         path = evidence_path(place, shard)

@@ -1,11 +1,11 @@
 """The memory of evidence: the newest reports that caused notable events, in a ring of bytes of fixed size.
 
-A ring of entries says which event each report is of.  There is one writer.  It moves `BEGIN` before it
-overwrites bytes, so a reader that has copied a report sees whether it was overwritten meanwhile; and it keeps
-the sum of each, so that what a power failure tore apart is found.
+A ring of entries says which event each report belongs to.  There is one writer.  It moves `BEGIN` before it
+overwrites bytes, so a reader that has copied a report sees whether it was overwritten meanwhile.  It stores a
+checksum of each report, which shows whether a power failure left it incomplete.
 
-A report is its REPORT and its HOPs, and then its datagrams.  A datagram is its FRAME, the name of its
-dialect, and its bytes; `offset` is 0, or, for a path that was joined from postcards, the hop of the postcard.
+A report consists of its REPORT, its HOPs, and its datagrams.  A datagram consists of its FRAME, the name of
+its dialect, and its bytes; `offset` is 0, or the hop of the postcard for a path joined from postcards.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .layout import MOST_BYTES
 
 KIND, VERSION = "evidence", 2
 FOLDER = "evidence"
-"""Folder of the data folder with a copy on disk."""
+"""Folder in the data folder that holds the copy on disk."""
 ENTRY = np.dtype(
     [
         ("sequence", "<u8"),  # of the event, in its shard
         ("time_ns", "<i8"),  # of the event
-        ("begin", "<u8"),  # bytes that were written before its report
+        ("begin", "<u8"),  # bytes written before its report
         ("size", "<u4"),  # bytes of its report, with its datagrams
         ("sum", "<u4"),  # their CRC-32
         ("hops", "<u4"),
@@ -33,7 +33,7 @@ ENTRY = np.dtype(
 )
 """One event with its report, 40 bytes."""
 BEGIN, END, ENTRIES = 0, 8, 16
-"""Slots of `cursor`: bytes that are overwritten, bytes and entries that were written, in all."""
+"""Slots of `cursor`: bytes overwritten, bytes written and entries written, all since the beginning."""
 _PER_ENTRY = 512
 """Bytes of the ring for each entry."""
 
@@ -44,8 +44,8 @@ def evidence_path(folder: Path, shard: int) -> Path:
 
 
 def open_evidence(regions: Path | None, shard: int, size: int, data: Path | None = None) -> Region | None:
-    """The region of a shard, continued; what a collector that has stopped left is in `data`. Without a folder
-    of regions, it is there itself, as for a replay. None: it is off.
+    """The region of a shard, continued from the copy in `data` that a stopped collector left.  Without a
+    folder of regions, as in a replay, the file in `data` is the region itself.  None: evidence is off.
 
     Raises RegionError.
     """
@@ -83,5 +83,5 @@ def _make(folder: Path) -> None:
 
 
 def _can_go_on(region: Region) -> bool:
-    """Whether a writer can count on from what a file says; in a damaged one it may be anything."""
+    """Whether the cursor in a file is valid, so that a writer can continue; a damaged one may be anything."""
     return bool((region["cursor"][[BEGIN, END, ENTRIES]] < 1 << 62).all())

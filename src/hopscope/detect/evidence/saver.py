@@ -1,4 +1,4 @@
-"""Copies evidence to the data folder while it is written, for the case of a power failure, and at the end."""
+"""Copies evidence to the data folder: regularly, in case of a power failure, and at the end."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ...memory.region import Region, RegionError
 from .region import END, ENTRIES, FOLDER, KIND, VERSION
 
 CLOSE_SECONDS = 5.0
-"""Longest time that the end waits for a disk that does not answer."""
+"""Longest time that `close` waits for a disk that does not answer."""
 
 
 class EvidenceSaver:
-    """Writes what is new in a region to `path`, every `seconds` in a thread of its own; 0: only at the end.
+    """Writes new evidence of a region to `path` every `seconds`, in a thread of its own; 0: only at the end.
 
-    The file is a region like the one in memory.  What a power failure tears is found by the sums of the
-    reports.  The writer of the region does not wait for the disk; `close` does.
+    The file is a region like the one in memory.  The checksums of the reports show what a power failure left
+    incomplete.  The writer of the region does not wait for the disk; `close` does.
     """
 
     def __init__(self, region: Region, path: Path, seconds: float, notify: Callable[[str], object]) -> None:
         self._region, self._path, self._notify = region, path, notify
         self._fd = -1
         self._saved = (0, 0)
-        """Entries and bytes, in all, that the file has."""
+        """Number of entries and bytes, counted from the beginning, that are in the file."""
         self._failed = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -48,7 +48,7 @@ class EvidenceSaver:
             self._save()
 
     def _save(self) -> None:
-        """Write what is new, and say once that the disk fails, and once that it does no more."""
+        """Write new evidence; report once that the disk fails, and once that it works again."""
         now: tuple[int, int] = tuple(self._region["cursor"][[ENTRIES, END]].tolist())
         if now == self._saved:
             return
@@ -67,7 +67,7 @@ class EvidenceSaver:
         self._saved, self._failed = now, False
 
     def _create(self, now: tuple[int, int]) -> None:
-        """Replace the file by one with all that there is. It is allocated as a whole: a replay maps it."""
+        """Replace the file with a copy of the whole region, fully allocated, since a replay maps it."""
         self._path.parent.mkdir(mode=0o750, exist_ok=True)
         draft = self._path.with_name(f".{self._path.name}")
         self._fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
@@ -110,7 +110,7 @@ def _pieces(old: int, new: int, room: int) -> Iterator[tuple[int, int]]:
 
 
 def store_evidence(regions: Path, data: Path, notify: Callable[[str], object] = lambda line: None) -> None:
-    """Keep the evidence of a collector that has ended in its data folder."""
+    """Copy the evidence of a collector that has ended to its data folder."""
     for path in sorted(regions.glob("worker-*.evidence")):
         try:
             region = Region.attach(path, KIND, VERSION)

@@ -17,17 +17,17 @@ from .layout import MOST_BYTES
 from .region import BEGIN, END, ENTRIES, ENTRY
 
 Causes = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]
-"""Rows of notable events in a block, and those of their reports in a batch."""
+"""Rows of notable events in a block, and rows of their reports in a batch."""
 _NOTABLE = np.zeros(256, bool)
 _NOTABLE[[kind.value for kind in Kind if kind not in ROUTINE]] = True
 _SECOND_NS = 1_000_000_000
 
 
 class Datagrams(Protocol):
-    """Where the datagrams of reports are: those of a batch at hand, or of rings."""
+    """Source of the datagrams of reports: a batch in memory, or the workers' rings."""
 
     def of(self, batch: ReportBatch, row: int) -> dict[int, Datagram]:
-        """Those of a report that are still there; of a joined path, by hop, else 0."""
+        """The datagrams of a report that are still held: for a joined path by hop, else under the key 0."""
 
 
 class EvidenceWriter:
@@ -39,7 +39,9 @@ class EvidenceWriter:
         self._second, self._left = 0, 0
 
     def causes(self, events: Records) -> Causes | None:
-        """Notable events and the reports that caused them, before they are numbered; None: there are none."""
+        """Notable events and the reports that caused them, before the events are numbered; None: no such
+        event.
+        """
         at = np.flatnonzero(_NOTABLE[events["kind"]])
         rows = events["sequence"][at]
         known = rows != NOT_FOUND
@@ -56,7 +58,7 @@ class EvidenceWriter:
             self._put(events[at[rows == row]], batch, row, datagrams)
 
     def _allowed(self, wanted: int, second: int) -> int:
-        """How many reports may be kept in a second of the time at which reports were received."""
+        """How many of `wanted` reports may still be kept in this second, by the time of receipt."""
         if second != self._second:
             self._second, self._left = second, self._per_second
         allowed = min(wanted, self._left)
@@ -92,7 +94,7 @@ class EvidenceWriter:
         self._count("evidence_reports_total", 1)
 
     def _write(self, whole: npt.NDArray[np.uint8]) -> int:
-        """Append the bytes of a report, in one piece; returns where they begin."""
+        """Append the bytes of a report contiguously; returns where they begin."""
         room, begin = len(self._data), int(self._cursor[END])
         if begin % room + len(whole) > room:
             begin += room - begin % room

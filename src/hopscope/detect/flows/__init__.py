@@ -1,1 +1,1 @@
-"""Flow, port and source tables, and the events of reports; `reading/`: what other processes see of them."""
+"""Flow, port and source tables, and the events of reports; other processes read tables by `reading/`."""

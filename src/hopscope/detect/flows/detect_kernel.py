@@ -8,7 +8,7 @@
 `ports`, `sources`    PORT and SOURCE [rows]; their `shares`: uint32 [OWNERS + 1], see `fair_kernel`
 `limits`, `bounds`    THRESHOLD [rows * METRICS]; uint64 [METRICS * 3], see `update_kernel`
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
-`knobs`               uint64 [event_kernel.KNOBS]: keys of hashes, then settings
+`knobs`               uint64 [event_kernel.KNOBS]: hash keys, then settings
 `events`, `tally`     EVENT [n] and uint64 [event_kernel.TALLY]: results
 `hashes`              uint64 [2 * SLOTS], see `ahead_kernel`
 `path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
@@ -34,17 +34,17 @@ from .source_table_kernel import check_sequence
 HEADER = U64(Place.REPORT_HEADER)
 UNUSUAL = slow_path.DROPPED | slow_path.CONGESTED | slow_path.INTERMEDIATE | slow_path.PARTIAL
 COUNTED = slow_path.JOINED | slow_path.PARTIAL | U64(Flag.NUMBERED)
-"""Postcards were counted as they arrived, numbered reports by the XDP program."""
+"""Flags of reports that are counted already: postcards on arrival, numbered reports by the XDP program."""
 FLAGGED = slow_path.DROPPED | slow_path.CONGESTED
 
 
 @inlined
 def room_for(report: Any) -> Any:
-    """Most events that one report can cause.
+    """Largest number of events that one report can cause.
 
-    23 per hop (five values, three events each, and two alarms of each of four rows that make room); 138
-    of an evicted flow (a path of 8 parts, a latency, 64 hops, 65 alarms), or 64 of hops that left the path;
-    the flow's own path and loop, latency, flags and gap.
+    23 per hop (three events for each of five values, two alarms of each of four replaced rows); 138 of an
+    evicted flow (a path of 8 parts, a latency, 64 hops, 65 alarms), or 64 of hops that left the path; the
+    flow's own path and loop, latency, flags and gap.
     """
     return (U64(report.hop_count) + U64(1)) * U64(23) + U64(256)
 
@@ -99,11 +99,13 @@ def steady_reports(
     tags: Any, flows: Any, states: Any, ports: Any, sources: Any, source_shares: Any,
     bounds: Any, knobs: Any, events: Any, n: Any, tally: Any, hashes: Any, source: Any,
 ) -> Any:  # fmt: skip
-    """Process reports from `start` on up to the first that is not steady; `base` is the batch's first one.
+    """Process reports from `start` up to the first that is not steady; `base` is the first report of the
+    batch.
 
-    Returns (that report, events so far, row of its source, whether there is room for its events); if there
-    is, its sequence number has been checked.  A loop of its own has fewer values to keep than one that also
-    calls the slow path: a report of 6 hops and 8 fields takes 125 ns with decoding, and 131 in one loop.
+    Returns (that report, events so far, row of its source, whether there is room for its events); if there is
+    room, its sequence number has been checked.  This loop is separate because it keeps fewer values alive
+    than a loop that also calls the slow path: with decoding, a report of 6 hops and 8 fields takes 125 ns
+    instead of 131.
     """
     total = U64(len(reports))
     mask = U64(len(tags)) // ROW_WORDS - U64(1)
@@ -145,11 +147,11 @@ def update_kernel(
 ) -> Any:  # fmt: skip
     """Process reports from `start` on. Returns (first report not processed, events written).
 
-    Stops before a report whose events might not fit.  `limits` are the thresholds with T + 1 as `change`
-    (a difference of at least this is a change), or 0 if detection is off, so that every value is reported:
-    METRICS of all switches, then METRICS of each switch in `overrides`. `bounds` is uint64
-    [metric][T, 2T, above] of the lowest of these limits, for `fast_path_kernel`: what is within them is
-    within those of every switch.
+    Stops before a report whose events might not fit.  `limits` are METRICS rows for all switches, then
+    METRICS rows for each switch in `overrides`.  Their `change` is T + 1 (a difference of at least this is a
+    change), or 0 if detection is off, so that every value is reported.  `bounds` is uint64 [metric][T, 2T,
+    above] of the lowest of these limits, for `fast_path_kernel`: a value within them is within the limits of
+    every switch.
     """
     n, source, room = U64(0), U64(0), True
     total = U64(len(reports))

@@ -3,7 +3,7 @@
 ===================== ==========================================================================
 `events`              EVENT [n]: records of this call; `n` is the number written so far
 `tally`               uint64 [TALLY]: counts of this call
-`knobs`               uint64 [KNOBS]: keys of hashes, then settings
+`knobs`               uint64 [KNOBS]: hash keys, then settings
 `limits`              THRESHOLD [rows * METRICS], see `detect_kernel.update_kernel`
 `base`                index of a switch's first limit, see `limits_of`
 `reports`, `i`        REPORT [n], and the index of the current one
@@ -35,7 +35,7 @@ NO_NODE = U64(records.NO_NODE)
 NO_PORT = U64(records.NO_PORT)
 NOT_FOUND = U64(records.NOT_FOUND)
 NOTHING = U64(0)
-"""For a field without a value. All arguments of these kernels are uint64, so that each is compiled once."""
+"""Stands for a field without a value. All arguments of these kernels are uint64, so each is compiled once."""
 OFF = U64(NEVER)
 FLOW_CARRIED = U64(Carried.FLOW)
 
@@ -53,7 +53,7 @@ LOST = VALUES + U64(7)
 DUPLICATE = VALUES + U64(8)
 REORDERED = VALUES + U64(9)
 ALARMS = VALUES + U64(10)
-"""Alarms raised less alarms cleared, by metric."""
+"""Alarms raised minus alarms cleared, by metric."""
 PORT_EVICTIONS = ALARMS + U64(METRICS)
 SOURCE_EVICTIONS = PORT_EVICTIONS + U64(1)
 TALLY = int(SOURCE_EVICTIONS) + 1
@@ -72,7 +72,7 @@ def pack_l4(sport: Any, dport: Any, proto: Any, ip_version: Any) -> Any:
 
 @inlined
 def hash_flow(src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any, l4: Any, keys: Any) -> Any:
-    """64-bit keyed hash of a 5-tuple, never 0: the row, the tag and the flow id come from it."""
+    """64-bit keyed hash of a 5-tuple, never 0: gives the row, the tag and the flow id."""
     h = spread(
         weigh(keys, 0, src_lo)
         + weigh(keys, 2, src_hi)
@@ -88,7 +88,7 @@ def hash_report(reports: Any, i: Any, keys: Any) -> Any:
     """`hash_flow` of the flow of report i."""
     r = reports[i]
     l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-    if r.src_hi | r.dst_hi == 0:  # IPv4: four products less
+    if r.src_hi | r.dst_hi == 0:  # IPv4: saves four multiplications
         return hash_flow(U64(0), r.src_lo, U64(0), r.dst_lo, l4, keys)
     return hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, keys)
 
@@ -104,8 +104,8 @@ def emit(
     value: Any,
     previous: Any,
 ) -> None:
-    """Begin event n: kind, metric, time and values; all else is empty. `sequence` is the row of the report
-    that caused it, until its writer numbers it; NOT_FOUND: none did.
+    """Begin event n with kind, metric, time and values; all other fields are empty. Until the writer numbers
+    the event, `sequence` is the row of the report that caused it; NOT_FOUND: no report did.
     """
     e = events[n]
     e.sequence = NOT_FOUND
@@ -138,7 +138,7 @@ def emit(
 
 @kernel
 def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any:
-    """Put report i on event n, which it causes, and its flow, if it has one."""
+    """Write report i, the cause of event n, and its flow, if it has one, into event n."""
     r = reports[i]
     events[n].sequence = i
     if U64(r.carried) & FLOW_CARRIED:
@@ -156,7 +156,7 @@ def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any
 
 @kernel
 def put_table_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
-    """Put flow f of the table, or of the ring of evicted flows, on event n."""
+    """Write flow f of the table, or of the ring of evicted flows, into event n."""
     e = events[n]
     flow = flows[f]
     e.src_hi = flow.src_hi
@@ -173,7 +173,7 @@ def put_table_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
 
 @kernel
 def put_hop(events: Any, n: Any, node: Any, ident: Any, port: Any, hop: Any, hop_count: Any) -> Any:
-    """Put a hop (node, queue or port, index in the path) on event n."""
+    """Write a hop (node, queue or port, index in the path) into event n."""
     e = events[n]
     e.node_id = U32(node)
     e.ident = U32(ident)
@@ -184,7 +184,7 @@ def put_hop(events: Any, n: Any, node: Any, ident: Any, port: Any, hop: Any, hop
 
 @kernel
 def put_path(events: Any, n: Any, path: Any, first: Any, count: Any) -> Any:
-    """Put the nodes `path[first : first + 8]` of a path of `count` on event n."""
+    """Write the nodes `path[first : first + 8]` of a path of `count` nodes into event n."""
     e = events[n]
     e.hop = U8(first)
     e.hop_count = U8(count)
@@ -196,9 +196,9 @@ def put_path(events: Any, n: Any, path: Any, first: Any, count: Any) -> Any:
 
 @inlined
 def limits_of(overrides: Any, node: Any) -> Any:
-    """Row of the limits of a switch: its own, or 0, those of all.
+    """Row of the limits of a switch: its own, or 0, the limits of all switches.
 
-    `overrides` is an open-addressing table of row << 32 | node; of length 1: none.
+    `overrides` is an open-addressing table of row << 32 | node; length 1: no switch has its own limits.
     """
     mask = U64(len(overrides)) - U64(1)
     if mask == U64(0):
@@ -235,7 +235,7 @@ def check_limits(
     """Events of a value that is new, differs from its stored value by more than T, or crosses a limit.
 
     `has` is 0 without a stored value, `alarm` 0 unless it is raised.  Returns (events so far, stored value,
-    alarm).  Not inlined: the fast path does not come here.
+    alarm).  Not inlined: the fast path does not call this.
     """
     limit = limits[base + metric]
     time_ns = reports[i].time_ns

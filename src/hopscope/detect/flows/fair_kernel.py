@@ -1,8 +1,8 @@
-"""Fair shares of the tables of ports and sources, which everybody who sends reports fills.
+"""Fair shares of the tables of ports and sources, whose rows any sender of reports can create.
 
-A row belongs to the source that caused it: the hash of its IPv4 address, or of its IPv6 /64.  If a new key
-finds no room, it takes the row of a source that holds more rows than its own; a row with few samples goes
-first, so that neither one source nor many that send little displace those that report steadily.
+A row belongs to the source that created it: the hash of its IPv4 address, or of its IPv6 /64.  If a new key
+finds no room, it replaces a row of a source that holds more rows than its own.  Rows with few samples are
+replaced first, so that neither one source nor many small ones displace those that report steadily.
 
 ===================== ==========================================================================
 `shares`              uint32 [OWNERS + 1]: rows of each owner, then of all
@@ -21,26 +21,26 @@ from .. import records
 
 OWNERS = U64(records.OWNERS)
 STEADY = U64(8)
-"""Samples of a row that counts as steady: it goes if its owner has `STEADY` times as many rows."""
+"""Samples from which a row is steady: it is replaced only if its owner has `STEADY` times as many rows."""
 
 
 @inlined
 def owner_of(report: Any, keys: Any) -> Any:
-    """Owner of the rows that a report causes."""
+    """Owner of the rows that a report creates."""
     network = report.source_hi if report.source_hi else report.source_lo
     return spread(weigh(keys, 0, network)) & (OWNERS - U64(1))
 
 
 @inlined
 def rank(shares: Any, owner: Any, samples: Any) -> Any:
-    """Rank of a row among those that may have to go: the highest goes first."""
+    """Rank of a row among the candidates for replacement: the highest is replaced first."""
     share = U64(shares[U64(owner)])
     return share if samples >= STEADY else share * STEADY
 
 
 @inlined
 def rank_of_new(shares: Any, owner: Any) -> Any:
-    """Rank that the new row of an owner would have."""
+    """Rank that a new row of an owner would have."""
     return (U64(shares[U64(owner)]) + U64(1)) * STEADY
 
 
@@ -53,6 +53,6 @@ def add_share(shares: Any, owner: Any) -> None:
 
 @inlined
 def end_share(shares: Any, owner: Any) -> None:
-    """Count the end of a row."""
+    """Count the removal of a row."""
     shares[U64(owner)] -= U32(1)
     shares[OWNERS] -= U32(1)

@@ -1,18 +1,18 @@
 """Kernels of the fast path: a report of a known flow, on its known path, that causes no event.
 
-Most reports are like that.  `is_steady` only reads: the path is the stored one, every row of the port table
-is where the hop's hint says, every value is within T of the stored one and below its limit, no alarm is
+Most reports are of this kind.  `is_steady` only reads: the path is the stored one, every row of the port
+table is where the hop's hint says, every value is within T of the stored one and below its limit, no alarm is
 raised.  `commit` then only writes.  All other reports take the slow path (`slow_path_kernel.take_report`),
-which does everything.  With the slow path alone, a report of 3 hops and 8 fields takes 78 ns, since LLVM
-keeps about sixty values alive and spills them; with the fast path 51 ns.
+which handles every case.  With the slow path alone, a report of 3 hops and 8 fields takes 78 ns, since LLVM
+keeps about sixty values alive and spills them; with the fast path it takes 51 ns.
 
 ===================== ==========================================================================
 `reports`, `hops`     REPORT [n], HOP [m]; `first` is the index of a report's first hop, `count` their number
 `flows`, `f`          FLOW [rows * WAYS], and the index of a flow
-`states`              HOP_STATE, those of flow f from f * INLINE on; of hops beyond INLINE in the pool
+`states`              HOP_STATE: those of flow f from f * INLINE on; hops beyond INLINE are in the pool
 `ports`               PORT [rows]
 `bounds`              uint64 [METRICS * 3]: T, 2T and the limit of each metric, the lowest of any switch;
-                      those of latencies are used, since rows of `ports` have bounds of their own
+                      only those of latencies are used, since rows of `ports` have their own bounds
 `knobs`               uint64 [event_kernel.KNOBS]: settings
 `have`                bits of `Have` that a hop has
 ===================== ==========================================================================
@@ -41,7 +41,7 @@ SHAPE = (
 )
 COMMON = NODE_ID | hop_kernel.PORTS | hop_kernel.LATENCY | hop_kernel.OCCUPANCY | hop_kernel.UTILIZATION
 FULL = COMMON | hop_kernel.BUFFER
-"""What INT 2.x hops mostly carry: with these as constants, LLVM removes every test of a bit."""
+"""Fields that most INT 2.x hops carry: with these as a constant, LLVM removes every test of a bit."""
 
 
 @inlined
@@ -137,9 +137,9 @@ def later_hops_are_steady(
     states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any, last: Any, own: Any,
     bounds: Any, knobs: Any,
 ) -> Any:  # fmt: skip
-    """`hops_are_steady`, of the hops of a flow that are in the pool: a function of its own, so the usual path
-    of at most 8 hops pays one comparison. With decoding, a report of 12 hops and 8 fields takes 230-260 ns,
-    and took 480-570 on the slow path; with 1 field 140-150, and 330-380.
+    """`hops_are_steady` for the hops of a flow that are in the pool.  As a separate function, it costs paths
+    of at most 8 hops only one comparison.  With decoding, a report of 12 hops and 8 fields takes 230-260 ns,
+    and 480-570 on the slow path; with 1 field 140-150, and 330-380.
     """
     return hops_are_steady(states, at, ports, hops, first, m, last, own, bounds, knobs)
 
@@ -187,10 +187,10 @@ def is_steady(
 
 @inlined
 def put(ports: Any, at: Any, slot: Any, value: Any, now: Any) -> Any:
-    """Write a value without an event into a row of the port table; `port` stays that of its last event.
+    """Write a value that causes no event into a row of the port table; `port` stays that of its last event.
 
-    These fields are independent words, each written whole, so the row's version stays: 51 ns instead of 57
-    for a report of 3 hops, 86 instead of 95 for 6.
+    Each field is one word and is written whole, so the row's version need not change: a report of 3 hops
+    takes 51 ns instead of 57, one of 6 hops 86 instead of 95.
     """
     row = ports[at]
     row.latest[slot] = U32(value)
@@ -255,7 +255,7 @@ def commit_hops(states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any,
 
 @kernel
 def commit_later_hops(states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any, now: Any) -> Any:
-    """`commit_hops`, of the hops of a flow that are in the pool."""
+    """`commit_hops` for the hops of a flow that are in the pool."""
     return commit_hops(states, at, ports, hops, first, m, now)
 
 

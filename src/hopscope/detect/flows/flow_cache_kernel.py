@@ -97,7 +97,7 @@ def rank_of(tags: Any, row: Any, way: Any) -> Any:
 
 @inlined
 def use_way(tags: Any, row: Any, way: Any) -> Any:
-    """Make a way the most recently used: those before it move back by one, four ranks at a time."""
+    """Make a way the most recently used: ways used more recently move back by one rank, four at a time."""
     rank = rank_of(tags, row, way)
     if rank:
         base = row * ROW_WORDS + RANKS
@@ -114,7 +114,7 @@ def use_way(tags: Any, row: Any, way: Any) -> Any:
 
 @kernel
 def free_way(tags: Any, row: Any, start: Any) -> Any:
-    """An empty way of a row, or else the least recently used one; orders the ranks of an untouched row.
+    """An empty way of a row, or else the least recently used one; sets up the ranks of an unused row.
 
     The search begins at way `start`, which differs from row to row: if it were always 0, a few flows would
     share an eighth of the sets of the first-level cache.
@@ -136,7 +136,9 @@ def free_way(tags: Any, row: Any, start: Any) -> Any:
 
 @inlined
 def hop_at(f: Any, h: Any, block: Any, pool_base: Any) -> Any:
-    """Index of the state of hop h of flow f; NOT_FOUND: beyond 8, and the flow has no block of the pool."""
+    """Index of the state of hop h of flow f; NOT_FOUND: h is 8 or more, and the flow has no block of the
+    pool.
+    """
     if h < INLINE:
         return f * INLINE + h
     if block == U64(0):
@@ -167,7 +169,7 @@ def emit_flow(
     kind: Any,
     now: Any,
 ) -> Any:
-    """Events with all values of flow f: FLOW_RECORD (it leaves) or PUSH (the stored values are renewed)."""
+    """Events with all values of flow f: FLOW_RECORD (the flow leaves) or PUSH (stored values are renewed)."""
     flow = flows[f]
     count = nodes_of(flows, f, states, path)
     leaving = kind == FLOW_RECORD
@@ -186,7 +188,7 @@ def emit_flow(
         put_table_flow(events, n, flows, f)
         put_path(events, n, path, U64(first), count)
         if first:
-            tally[kind] -= U64(1)  # the rest of the same event
+            tally[kind] -= U64(1)  # another record of the same event
         n += U64(1)
     if U64(flow.state) & HAS_LATENCY:
         value = flow.latency_sum // flow.latency_samples if leaving else flow.latency_latest
@@ -241,7 +243,9 @@ def clear_hop(
     now: Any,
     reason: Any,
 ) -> Any:
-    """CLEARED of the alarm of flow f's hop h of `count`, whose state `at` goes. Returns events so far."""
+    """CLEARED of the alarm of hop h (of `count`) of flow f; its state, at `at`, is removed. Returns events so
+    far.
+    """
     state = states[at]
     if state.alarm:
         emit(events, n, tally, CLEARED, HOP_LATENCY, now, U64(state.latency_latest), NOTHING)
@@ -333,7 +337,7 @@ def start_flow(tags: Any, flows: Any, row: Any, way: Any, hashed: Any, reports: 
     flow.hop_count = U8(0)
     flow.alarm = U8(0)
     flow.state = U8(0)
-    flow.pool_block = U32(0)  # of a flow that was dropped with a torn row
+    flow.pool_block = U32(0)  # may be left from a flow that was dropped with a torn row
     flow.packets = U64(0)
     flow.latency_latest = U64(0)
     flow.latency_stored = U64(0)

@@ -1,4 +1,4 @@
-"""The id of a flow, computed without a compiler: for the few flows of which Python code writes events."""
+"""Flow ids computed without a compiler, for the few flows for which Python code writes events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FlowIds:
     def of(
         self, src: tuple[int, int], dst: tuple[int, int], sport: int, dport: int, proto: int, ip_version: int
     ) -> int:
-        """Id of a 5-tuple; addresses are halves of 64 bits, the high one first."""
+        """Id of a 5-tuple; an address is two halves of 64 bits, the high half first."""
         l4 = sport | dport << 16 | proto << 32 | ip_version << 40
         total = 0
         for at, word in enumerate((src[1], src[0], dst[1], dst[0], l4)):
@@ -33,7 +33,7 @@ class FlowIds:
         return (total ^ total >> 29) or 1
 
     def of_records(self, flows: Records) -> npt.NDArray[np.uint64]:
-        """Ids of many: records with the fields of a 5-tuple, as those of FLOW and EVENT; uint64 [flows]."""
+        """Ids of records with the fields of a 5-tuple, such as FLOW and EVENT; uint64 [flows]."""
         l4 = flows["sport"].astype(np.uint64)
         for name, shift in (("dport", 16), ("proto", 32), ("ip_version", 40)):
             l4 |= flows[name].astype(np.uint64) << np.uint64(shift)

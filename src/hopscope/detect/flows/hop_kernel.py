@@ -2,7 +2,7 @@
 
 ===================== ==========================================================================
 `ports`, `shares`     PORT [rows], uint32 [OWNERS + 1], see `port_table_kernel`
-`states`, `s`         HOP_STATE, and the index of the hop's; NOT_FOUND: it has none
+`states`, `s`         HOP_STATE, and the index of the hop's state; NOT_FOUND: it has none
 `hops`, `at`          HOP [m], and the index of the hop; it is hop `h` of `m` in the path
 `have`                bits of `Have` that the hop has
 `own`                 node of a hop that carries no id
@@ -49,7 +49,7 @@ def find_row(
     ports: Any, shares: Any, hint: Any, key: Any, reports: Any, i: Any,
     events: Any, n: Any, tally: Any, knobs: Any,
 ) -> Any:  # fmt: skip
-    """Row of a key: the hinted one if it has the key, else found or made; NOT_FOUND: the table is full.
+    """Row of a key: the row `hint` if it has the key, else found or created; NOT_FOUND: the table is full.
 
     Returns (events so far, row).
     """

@@ -1,7 +1,7 @@
 """Kernels of paths on the slow path: a new one, a changed one, an incomplete one.
 
 ===================== ==========================================================================
-`hops`                HOP [m]; a report's are `first` … `first + count - 1`
+`hops`                HOP [m]; a report's hops are `first` … `first + count - 1`
 `last`, `own`         index of the report's own hop, and its node if the hop carries no id
 `path`                uint32 [64]: node ids, `count` of them
 `flows`, `f`          FLOW [rows * WAYS], and the index of a flow
@@ -43,11 +43,11 @@ HAS_LOOP = U64(FlowState.HAS_LOOP)
 NO_NODE_32 = U32(NO_NODE)
 NO_VALUE_32 = U32(NO_VALUE)
 
-# What a report says of its flow's path.
+# What a report says about its flow's path.
 SILENT = U64(0)
 """Too little for an event."""
 PROVISIONAL = U64(1)
-"""It is the first one known, but not whole."""
+"""The first known path of the flow, but an incomplete one."""
 WHOLE = U64(2)
 
 
@@ -82,20 +82,20 @@ def emit_path(
     new: Any,
     knobs: Any,
 ) -> Any:
-    """Event of a path, a record for each 8 nodes. Returns records so far."""
+    """Event of a path, one record per 8 nodes. Returns records so far."""
     for first in range(U64(0), count, INLINE):
         emit(events, n, tally, kind, FLOW_PATH, reports[i].time_ns, new, old)
         put_report_flow(events, n, reports, i, knobs)
         put_path(events, n, path, U64(first), count)
         if first:
-            tally[kind] -= U64(1)  # the rest of the same event
+            tally[kind] -= U64(1)  # another record of the same event
         n += U64(1)
     return n
 
 
 @kernel
 def find_loop(path: Any, count: Any) -> Any:
-    """Index in the path at which a node occurs for the second time; 0 without a loop."""
+    """First index in the path at which a node occurs for the second time; 0 without a loop."""
     for k in range(U64(1), count):
         for j in range(k):
             if path[U64(k)] == path[U64(j)]:
@@ -179,8 +179,8 @@ def new_path(
 ) -> Any:
     """Store a path that differs from flow f's, and report it by its `status`. Returns events so far.
 
-    An incomplete path of a flow without one is NEW_KEY once, and stays PROVISIONAL; the first WHOLE one is
-    NEW_KEY again, and any later one PATH_CHANGE.
+    An incomplete path of a flow without a path is NEW_KEY once, and stays PROVISIONAL.  The first WHOLE path
+    is NEW_KEY again; each later one is PATH_CHANGE.
     """
     flow = flows[f]
     before = flow.path_hash

@@ -41,7 +41,7 @@ EVICTED = U64(ClearReason.EVICTED)
 WIDEST = U64(0xFFFFFFFF)
 PROBES = 128
 CANDIDATES = 32
-"""Rows from which the one to go is chosen, if there is no room for another."""
+"""Number of rows among which the one to be replaced is chosen, if the table has no room."""
 
 
 @inlined
@@ -54,7 +54,7 @@ def port_key(kind: Any, place: Any, node: Any) -> Any:
 def find_port(
     ports: Any, shares: Any, key: Any, owner: Any, now: Any, events: Any, n: Any, tally: Any, knobs: Any
 ) -> Any:  # fmt: skip
-    """Find the row of a key, or make it. Returns (events so far, row, or NOT_FOUND: the table is full)."""
+    """Find or create the row of a key. Returns (events so far, row; NOT_FOUND: the table is full)."""
     mask = U64(len(ports)) - U64(1)
     home = spread(weigh(knobs, 0, key)) & mask
     at = home
@@ -107,14 +107,14 @@ def find_port(
 
 @inlined
 def room(ports: Any) -> Any:
-    """Most rows in use: a large table keeps an eighth empty, which ends the search for an unknown key."""
+    """Limit of rows in use: a large table keeps an eighth empty, so that searches of unknown keys end."""
     rows = U64(len(ports))
     return rows - (rows >> U64(3) if rows > U64(8 * PROBES) else U64(0))
 
 
 @kernel
 def find_worst(ports: Any, shares: Any, home: Any, owner: Any) -> Any:
-    """Row that goes for a new one of this owner whose search begins at `home`; NOT_FOUND: none does."""
+    """Row to replace with a new row of `owner`, for a search that begins at `home`; NOT_FOUND: none."""
     mask = U64(len(ports)) - U64(1)
     worst = NOT_FOUND
     most = rank_of_new(shares, owner)
@@ -157,7 +157,7 @@ def metric_of(kind: Any, slot: Any) -> Any:
 
 @kernel
 def clear_port(ports: Any, at: Any, now: Any, reason: Any, events: Any, n: Any, tally: Any) -> Any:
-    """CLEARED of each alarm of a row that goes. Returns events so far."""
+    """CLEARED of each alarm of a row that is removed. Returns events so far."""
     row = ports[at]
     for k in range(2):
         slot = U64(k)
@@ -173,7 +173,7 @@ def clear_port(ports: Any, at: Any, now: Any, reason: Any, events: Any, n: Any, 
 
 @kernel
 def forget_port(ports: Any, shares: Any, at: Any) -> Any:
-    """Empty a row. At the end of a chain of probes it and the deleted rows before it become free."""
+    """Delete a row. At the end of a probe chain, the row and the deleted rows before it become free."""
     mask = U64(len(ports)) - U64(1)
     row = ports[at]
     end_share(shares, row.owner)
@@ -191,17 +191,17 @@ def forget_port(ports: Any, shares: Any, at: Any) -> Any:
 
 @inlined
 def most(change: Any) -> Any:
-    """The largest difference, of 32 bits, that is no change: `change` is T + 1."""
+    """The largest difference (32 bits) that is not a change; `change` is T + 1."""
     return min(change - U64(1), WIDEST)
 
 
 @inlined
 def steady_values(stored: Any, change: Any, above: Any, alarm: Any) -> Any:
-    """Values that cause no event: the lowest, and how many (0: none).
+    """Range of values that cause no event: the lowest value, and the number of values (0: none).
 
-    The fast path compares each value of a queue, buffer or port with these two numbers of its row, instead of
-    the stored value, its state, its alarm, T and limit: with decoding, a report of 8 fields takes 80-83 ns
-    with 3 hops (85-88 before) and 115-121 ns with 6 (127-132).
+    The fast path compares a value of a queue, buffer or port with these two numbers instead of the stored
+    value, its state, its alarm, T and the limit.  With decoding, a report of 8 fields takes 80-83 ns with 3
+    hops (instead of 85-88), and 115-121 ns with 6 (instead of 127-132).
     """
     if alarm or change == U64(0):
         return U32(0), U32(0)

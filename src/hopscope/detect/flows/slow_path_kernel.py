@@ -1,4 +1,4 @@
-"""Kernels of the slow path: everything that one report can cause.
+"""Kernels of the slow path, which handles everything that a report can cause.
 
 ===================== ==========================================================================
 `reports`, `i`        REPORT [n], and the index of the current one
@@ -101,7 +101,7 @@ def emit_flags(
             port = U64(own.egress_port)
         if have & OCCUPANCY:
             queue, occupancy, metric = U64(own.queue_id), U64(own.queue_occupancy), QUEUE_OCCUPANCY
-    stated = U64(r.queue_id) if U64(r.carried) & QUEUE_CARRIED else queue  # of the drop, if it has a word
+    stated = U64(r.queue_id) if U64(r.carried) & QUEUE_CARRIED else queue  # the drop word's, if present
     if metric == U64(0):
         queue = stated
     if U64(r.flags) & DROPPED:
@@ -129,7 +129,7 @@ def update_path(
 ) -> Any:  # fmt: skip
     """Process a path that is not the stored one: store it, or find its hops in the stored one (`where`).
 
-    Returns (events so far, whether the state of hop h is the flow's h-th, and not `where[h]`).
+    Returns (events so far, whether the state of hop h is the flow's h-th state rather than `where[h]`).
     """
     flow = flows[f]
     without_id = gather_path(hops, first, count, last, own, path)
@@ -156,10 +156,11 @@ def add_sampling_node(
     flows: Any, f: Any, states: Any, pool: Any, node: Any,
     path: Any, where: Any, old_hops: Any, events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any,
 ) -> Any:  # fmt: skip
-    """Find the node of a sample or flow record in flow f's path (`where`), which such reports do not change.
+    """Find the node of a sample or flow record in flow f's path (`where`); such reports never change an INT
+    path.
 
-    While no INT report has given the path, it is the list of nodes that saw the flow, in the order in which
-    they were heard of. Returns events so far.
+    Until an INT report gives the path, it is the list of nodes that saw the flow, in the order of their first
+    samples. Returns events so far.
     """
     flow = flows[f]
     path[U64(0)] = U32(node)

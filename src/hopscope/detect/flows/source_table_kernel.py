@@ -3,11 +3,12 @@
 Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32; in Report 0.5
 each (source address, hw id).  Compared with the highest number so far, a report is
 
-* the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event; but
-  not if it is one of the first 64 numbers, and more than 2^16 ahead: a restart is more likely than that loss;
-* less than 64 behind: a duplicate, or reordered, and then one less is lost;
-* anywhere else: a suspect, counted as reordered.  If another one is less than 64 from it before the numbering
-  goes on, the source has restarted its numbering, and the jump lost nothing; if not, it was a stray.
+* the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event.  Exception:
+  a number below 64 that is more than 2^16 ahead, since a restart is more likely than such a loss;
+* less than 64 behind: a duplicate, or reordered; a reordered report reduces the number of lost ones by one;
+* anywhere else: a suspect, counted as reordered.  If another number less than 64 away from it arrives before
+  the old numbering continues, the source has restarted its numbering, and nothing was lost; else it was a
+  stray.
 
 ===================== ==========================================================================
 `sources`, `at`       SOURCE [power of two], and the index of a row
@@ -67,9 +68,10 @@ def numbering_node(r: Any) -> Any:
 def find_source(
     sources: Any, shares: Any, reports: Any, i: Any, node: Any, bits: Any, tally: Any, keys: Any
 ) -> Any:
-    """Row of the sequence space of report i, made if it is new; NOT_FOUND: the table is full.
+    """Row of the sequence space of report i, created if it is new; NOT_FOUND: the table is full.
 
-    A new one takes the row of a silent one if there is no empty row near, else that of an owner with more.
+    Without an empty row nearby, a new sequence space replaces a silent one, else one of an owner with more
+    rows.
     """
     r = reports[i]
     hi, lo, hw, now = r.source_hi, r.source_lo, U64(r.hw_id), r.time_ns
@@ -132,7 +134,7 @@ def find_source(
 
 @kernel
 def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) -> Any:
-    """Count a report that is not the next; returns how many are newly missing."""
+    """Count a report that is not the next one; returns how many numbers are newly missing."""
     s = sources[at]
     highest = U64(s.highest)
     ahead = (number - highest) & mask
@@ -172,7 +174,7 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
     suspect = U64(s.suspect)
     step = min((number - suspect) & mask, (suspect - number) & mask)
     if s.suspected != U16(0) and step != U64(0) and step < WINDOW:
-        after = (number - suspect) & mask == step  # else its first two reports came the wrong way round
+        after = (number - suspect) & mask == step  # else its first two reports came in reverse order
         s.window = (U64(1) << step) | U64(1)
         s.highest = U32(number if after else suspect)
         s.first = U32(suspect if after else number)
@@ -194,7 +196,7 @@ def emit_source(
     events: Any, n: Any, tally: Any, sources: Any, at: Any, reports: Any, i: Any, kind: Any, value: Any,
     before: Any,
 ) -> Any:  # fmt: skip
-    """One event about the source of report i, row `at`, whose node it names. Returns events so far."""
+    """One event about the source of report i, row `at`, with the source's node. Returns events so far."""
     r = reports[i]
     emit(events, n, tally, kind, U64(0), r.time_ns, value, before)
     put_hop(events, n, U64(sources[at].node_id), U64(r.hw_id), NO_PORT, NOTHING, NOTHING)
@@ -230,7 +232,7 @@ def check_sequence(
     version = s.version
     s.version = version | U32(1)
     order()
-    s.received += U64(r.inner_length) if r.version == IPFIX else U64(1)  # what is lost are records, too
+    s.received += U64(r.inner_length) if r.version == IPFIX else U64(1)  # losses count records, too
     missing = U64(0)
     if number == ((U64(s.highest) + U64(1)) & ((U64(1) << bits) - U64(1))) and U64(s.depth) == WINDOW:
         s.highest = U32(number)

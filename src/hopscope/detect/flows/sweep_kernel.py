@@ -1,8 +1,8 @@
 """Kernels of the periodic work: live values are pushed, idle keys expire, silent sources are reported.
 
 Each call processes a slice of a table and returns (row to continue with, events written); it stops before a
-row whose events might not fit.  A row's time that is in the future, since the clock was set back, becomes
-now: else nothing of the row would be due until then.  At the end (`idle_ns` below 0) every flow leaves, and
+row whose events might not fit.  If the clock was set back, a row's time may be in the future; it is set to
+now, since nothing of the row would be due until then.  At the end (`idle_ns` below 0) every flow leaves, and
 every alarm is cleared.
 
 ===================== ==========================================================================
@@ -41,19 +41,19 @@ SILENT = U64(Kind.SILENT)
 EXPIRED = U64(ClearReason.EXPIRED)
 STOPPED = U64(ClearReason.STOPPED)
 ROW_ROOM = U64(WAYS * 138)
-"""Most events of one row: 12 flows with 64 hops, 8 parts of a path, a latency, 65 alarms."""
+"""Most events of one row: 12 flows, each with 64 hops, 8 parts of a path, a latency and 65 alarms."""
 HALF_FULL = U64(1 << 31)
 
 
 @kernel
 def is_due(now: Any, last: Any, pushed: Any, push_ns: Any) -> Any:
-    """Whether a key had reports since its last push, and that was long enough ago."""
+    """Whether a key had reports since its last push, and that push was long enough ago."""
     return push_ns > 0 and last > pushed and now - pushed >= push_ns
 
 
 @kernel
 def halve_sums(flows: Any, f: Any, states: Any) -> None:
-    """Halve the sums of flow f's hops whose number of samples is half full: their means stay."""
+    """Halve sums and samples of flow f's hops whose samples have reached half of the maximum; means stay."""
     flow = flows[f]
     for k in range(flow.hop_count):
         at = hop_at(f, U64(k), U64(flow.pool_block), U64(len(flows)) * INLINE)

@@ -1,4 +1,4 @@
-"""Kernels of `switch_ns` in EVENT: the switch's own time of what an event says, beside the time of receipt.
+"""Kernels of `switch_ns` in EVENT: the time of the event by the switch's clock, next to the time of receipt.
 
 ===================== ==========================================================================
 `hops`, `at`          HOP [m], and the index of a hop
@@ -56,7 +56,7 @@ def whole_time(reports: Any, i: Any, hops: Any, first: Any, count: Any) -> Any:
 
 @inlined
 def put_time(events: Any, begin: Any, n: Any, time: Any) -> None:
-    """Put a switch's time on some events; not on alarms that end with their key, which a report may evict."""
+    """Write a switch's time into events, except alarms that end because the report evicted their key."""
     for k in range(begin, n):
         if events[U64(k)].reason == 0:
             events[U64(k)].switch_ns = time

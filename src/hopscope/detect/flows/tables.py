@@ -1,4 +1,4 @@
-"""The regions that hold detection's state: their files, arrays and size."""
+"""The regions that hold the state of detection: their files, arrays and sizes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def set_times(tables: dict[str, Region], now_ns: int, step_ns: int) -> None:
 
 
 def live_flows(tables: dict[str, Region]) -> tuple[int, int]:
-    """Number of flows in the tables of a worker, and of their packets."""
+    """Number of flows in the tables of a worker, and number of their packets."""
     live = tables["flows"]["rows"]["tag"].reshape(-1) != 0
     packets = tables["flows"]["flows"]["packets"][live]
     return len(packets), int(packets.sum(dtype=np.uint64))
@@ -129,7 +129,7 @@ def _open(arrays: dict[str, tuple[Any, int]], folder: Path | None, shard: int, k
 
 
 def _mend_flows(region: Region) -> None:
-    """Empty rows left odd; rebuild the list of free blocks, which has no version of its own."""
+    """Empty rows whose version is odd; rebuild the list of free blocks, which has no version of its own."""
     rows, flows, pool = region["rows"], region["flows"], region["pool"]
     odd = rows["version"] & 1 == 1
     rows["tag"][odd] = 0
@@ -142,7 +142,7 @@ def _mend_flows(region: Region) -> None:
 
 
 def _mend_ports(region: Region) -> None:
-    """Delete rows left odd; their slots stay used, since probe sequences pass through them."""
+    """Delete rows whose version is odd; their slots stay used, since probe sequences pass through them."""
     ports = region["ports"]
     odd = ports["version"] & 1 == 1
     ports["key"][odd] = 1
@@ -152,7 +152,7 @@ def _mend_ports(region: Region) -> None:
 
 
 def _mend_sources(region: Region) -> None:
-    """Free rows left odd, so that another source can take them."""
+    """Free rows whose version is odd, so that another source can use them."""
     sources = region["sources"]
     odd = sources["version"] & 1 == 1
     for name in ("source_hi", "source_lo"):
@@ -164,6 +164,6 @@ def _mend_sources(region: Region) -> None:
 
 
 def _count_shares(shares: npt.NDArray[np.uint32], owners: npt.NDArray[np.uint16]) -> None:
-    """Rows of each owner, then of all."""
+    """Count the rows of each owner, then of all, into `shares`."""
     shares[:OWNERS] = np.bincount(owners, minlength=OWNERS)
     shares[OWNERS] = len(owners)

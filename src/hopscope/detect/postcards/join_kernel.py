@@ -1,23 +1,23 @@
 """Kernels that join postcards: held by packet, put in order, emitted as one path.
 
-Packets are in a ring in the order of their first postcards, from HEAD (the oldest remembered) over DUE (the
-oldest that may still wait) to TAIL, by numbers that only grow; a packet's position is its number modulo the
-ring's length.  An index of rows of eight ways finds them.  Postcards are in a pool, linked by packet from the
-newest to the oldest.
+Packets are in a ring in the order of their first postcards.  Their numbers only grow, from HEAD (the oldest
+that is remembered) over DUE (the oldest that may still wait) to TAIL; a packet's position is its number
+modulo the length of the ring.  An index with rows of eight ways finds a packet.  Postcards are in a pool;
+those of a packet are linked from the newest to the oldest.
 
 ===================== ==========================================================================
 `reports`             REPORT [n] with their HOPs in `batch_hops`; `taken` uint8 [n]: HELD_BACK or TOO_LATE
 `packets`, `packet`   PACKET [power of two], and one of them
 `index`               uint64 [rows * WAYS]: number of a packet + 1
 `ring`, `clock`       uint64 [RING], int64 [2]: cursors, and the time with its window, see below
-`keys`                uint64 [KEYS]: of the hash of a packet
-`cards`, `hops`       REPORT and HOP [cards]: a postcard, and what its node did
+`keys`                uint64 [KEYS]: keys of the hash of a packet
+`cards`, `hops`       REPORT and HOP [cards]: a postcard, and its node's metadata
 `links`, `free`       uint32 [cards]: the postcard that arrived before; unused places
 `periods`, `numbers`  uint64 [cards]: wrap of the ingress time, number of the packet in the capture
 `longest`             LONGEST_PATH [power of two], rows of eight ways by hash of the flow
 `work`, `topology`    see `order_kernel`
 `rows`, `row_hops`    REPORT and HOP [n]: joined paths
-`row_numbers`         uint64 [n]: as `numbers`, of their last postcards; `hop_numbers`: of each hop
+`row_numbers`         uint64 [n]: as `numbers`, of their last postcards; `hop_numbers`: for each hop
 `tally`               uint64 [TALLY]: counts of this call
 ===================== ==========================================================================
 """
@@ -64,7 +64,7 @@ RING = 4
 NOW = U64(0)
 WINDOW = U64(1)
 CLOCK_BACK_NS = I64(1_000_000_000)
-"""A clock that falls by more was set back: waiting paths are emitted, and emitted ones forgotten."""
+"""A clock that goes back by more was set: waiting paths are emitted, and emitted ones are forgotten."""
 FORGET_NS = I64(10_000_000_000)
 """Age at which the longest path of a flow is forgotten."""
 
@@ -83,7 +83,7 @@ TALLY = 9
 
 @kernel
 def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any, keys: Any) -> Any:
-    """Whether a path is not part of a longer recent one of its flow; if so, it is remembered."""
+    """Whether a path is not part of a longer recent path of its flow; such a path is remembered."""
     hashed = hash_flow(packet.src_hi, packet.src_lo, packet.dst_hi, packet.dst_lo, packet.l4, keys)
     n = U64(packet.count)
     at = (hashed & (U64(len(longest)) // WAYS - U64(1))) * WAYS
@@ -115,7 +115,7 @@ def emit_joined(
     """Write the path of a packet, and free its postcards."""
     packet.state = EMITTED
     n = U64(packet.count)
-    if n == U64(0):  # only a drop was seen
+    if n == U64(0):  # only its drop was reported
         return
     gaps, chained = put_in_order(packet, cards, hops, links, periods, work, topology)
     order_ = work[0]
@@ -180,7 +180,7 @@ def emit_joined(
 
 @inlined
 def is_postcard(r: Any) -> Any:
-    """Whether a report is that of one node about an identifiable packet."""
+    """Whether a report is of one node about an identifiable packet."""
     flags = U64(r.flags)
     carried = U64(r.carried)
     return (
@@ -190,7 +190,7 @@ def is_postcard(r: Any) -> Any:
         & (carried & FLOW_CARRIED != U64(0))
         & (
             ((r.hop_count == 0) & (carried & OWN_HOP != U64(0)))
-            | ((r.hop_count == 1) & (U64(r.int_mode) == MX))  # the record is after the MX header
+            | ((r.hop_count == 1) & (U64(r.int_mode) == MX))  # the node's metadata follows the MX header
         )
         & (flags & PROCESSED == U64(0))
         & ((flags & TRACKED != U64(0)) | (flags & CONGESTED == U64(0)))  # else it is about the queue
@@ -218,8 +218,8 @@ def came_in_by(hop: Any) -> Any:
 
 @inlined
 def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any, port: Any) -> Any:
-    """Whether the packet has no postcard of this node with this TTL and ingress port, if both name one: in a
-    loop, one of these differs.
+    """Whether the packet has no postcard of this node with this TTL and this ingress port.  Ingress ports are
+    compared if both postcards have one.  In a loop, TTL or port differ.
     """
     at = packet.last
     for _ in range(packet.count):
@@ -241,8 +241,8 @@ def join_kernel(
 ) -> Any:  # fmt: skip
     """Process reports, mark those that are held back or late, then advance the clock to `until`, ns.
 
-    Paths that are due go to `rows`, `row_hops` and `row_numbers`.  `narrow` and `wide`: ns after which
-    ingress times of 32 and of 64 bits wrap; 0: they are not comparable.
+    Paths that are due are written to `rows`, `row_hops` and `row_numbers`.  `narrow` and `wide`: time after
+    which ingress times of 32 and 64 bits wrap, ns; 0: they are not comparable.
     """
     mask = U64(len(packets)) - U64(1)
     total = U64(len(reports))
@@ -290,7 +290,7 @@ def join_kernel(
         at = mask + U64(1)
         for w in range(WAYS):
             number = index[row + U64(w)]
-            if number <= ring[HEAD]:  # numbers in the index are 1 more; 0 is none
+            if number <= ring[HEAD]:  # the index stores number + 1; 0: none
                 if oldest:
                     way, oldest = row + U64(w), U64(0)
                 continue

@@ -5,12 +5,12 @@ have the same flow and the same `packet_id`, and arrive within a window.  `Joine
 memory, and emits one row per packet.
 
 * A path is complete if the topology leads from host to host over its hops.  Without a topology, it is
-  complete if it has two hops or more, no TTL is missing, and its flow had no longer path within 10 s of which
-  this one lacks the first or the last hop (or any hop, if TTLs do not distinguish hops).
+  complete if it has two hops or more, no TTL is missing, and its flow had no longer path in the last 10 s
+  that has, in addition, a first or last hop (or any hop, if TTLs do not distinguish hops).
 * Its row has Flag.JOINED, its hops in path order, and Flag.INCOMPLETE if it is not complete.  A single
   postcard is emitted as it arrived, with Flag.INCOMPLETE.
-* Hops are in the order of the topology, else of falling TTL, else of ingress time if clocks are comparable,
-  else of arrival.
+* Hops are ordered by the topology, else by falling TTL, else by ingress time if clocks are comparable, else
+  by arrival.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..records import KEYS
 
 CARDS_PER_PACKET = 4
 PATHS_PER_PACKET = 4
-"""Flows whose longest path is remembered, for each packet whose postcards can wait."""
+"""Number of flows whose longest path is remembered, per packet whose postcards can wait."""
 MAX_HOPS = 64
 _NO_TIME = -(1 << 63)
 _OWN_HOP, _MX = int(Carried.OWN_HOP), int(Mode.MX)
@@ -43,7 +43,7 @@ PACKET = np.dtype(
         ("dst_hi", "<u8"),
         ("dst_lo", "<u8"),
         ("l4", "<u8"),  # ports, protocol and IP version
-        ("opened_ns", "<i8"),  # the clock at its first postcard
+        ("opened_ns", "<i8"),  # time of its first postcard
         ("packet_id", "<u4"),
         ("last", "<u4"),  # place of its newest postcard, which links to the one before
         ("count", "<u2"),
@@ -70,9 +70,9 @@ class Joiner:
     """Report batches in, report batches out; other reports pass through, unchanged and in order.
 
     With `held`, a waiting postcard stays in its batch, with Flag.HELD: detection processes its sequence
-    number and its flags at once.  Without, it leaves the batch.  `counters` is a block in the order of
-    `counters.COUNTERS`, which is added to; `secret` gives the keys of the hash table.  Raises
-    LinksError for `settings.links`.
+    number and its flags at once.  Without, it leaves the batch.  `counters` is an array in the order of
+    `counters.COUNTERS`; the joiner adds to it.  The keys of the hash table are derived from `secret`.  Raises
+    LinksError for an invalid file `settings.links`.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Joiner:
         self._table: _Table | None = None
 
     def update(self, batch: ReportBatch, clock: Clock | None = None) -> Iterator[ReportBatch]:
-        """Yield first what passes through, then the paths that are due by the times of the postcards.
+        """Yield the reports that pass through, then the paths that are due by the times of the postcards.
 
-        `clock` is that of the batch's dialect, already applied (`wire.timing`).  With `held`, flags are
+        `clock` is the clock of the batch's dialect, already applied (`wire.timing`).  With `held`, flags are
         written into the batch.
         """
         if not self.settings.enabled:
@@ -109,7 +109,7 @@ class Joiner:
         paths = self._table.take(batch, clock or Clock(), taken, _NO_TIME, self.counters)
         held, late = (taken == mark for mark in self._table.marks)
         elsewhere = reports["spare"] != 0
-        if elsewhere.any():  # of what other members received, only the paths count here
+        if elsewhere.any():  # other members counted these postcards; only the paths count here
             reports["flags"][elsewhere] = np.uint8(Flag.HELD | Flag.NUMBERED)
         if self._held:
             reports["spare"][late & ~elsewhere] = Spare.COUNTED
@@ -132,13 +132,13 @@ class Joiner:
                 yield self._without_flags(paths)
 
     def flush(self) -> Iterator[ReportBatch]:
-        """Yield all waiting paths: no more reports will arrive."""
+        """Yield all waiting paths; to be called when no more reports will arrive."""
         if self._table is not None:
             with self._table.without_window():
                 yield from self.tick(_NO_TIME)
 
     def _without_flags(self, paths: ReportBatch) -> ReportBatch:
-        """Remove the congestion flag from paths whose postcards had it in their batches."""
+        """Remove the congestion flag from paths: detection has seen it in the batches of the postcards."""
         if self._held:
             paths.reports["flags"] &= np.uint8(0xFF & ~Flag.CONGESTED)
         return paths
@@ -147,10 +147,11 @@ class Joiner:
 def join(
     batches: Iterable[ReportBatch], window_ns: int = 20_000_000, clock: Clock | None = None, **settings: Any
 ) -> Iterator[ReportBatch]:
-    """Batches of decoded reports with the postcards of each packet joined, to the end.
+    """Batches of decoded reports with the postcards of each packet joined, up to the last one.
 
-    `settings` are others of `PostcardSettings`.  Each batch is followed by one of the paths that became due;
-    their rows have no frame: `packet` (with the batch's `first_packet`) is that of their last postcard.
+    `settings` are further fields of `PostcardSettings`.  Each batch is followed by a batch of the paths that
+    became due.  Paths have no frame: their `packet` (with the batch's `first_packet`) is that of their last
+    postcard.
     """
     joiner = Joiner(PostcardSettings(window_ms=window_ns / 1e6, **settings))
     for batch in batches:
@@ -161,10 +162,10 @@ def join(
 
 
 def has_postcard(batch: ReportBatch) -> bool:
-    """Whether a report has report metadata, no stack, and an identifiable packet.
+    """Whether any report has report metadata, no stack, and an identifiable packet.
 
-    By columns, since a copy of rows costs 180 ns each, and with plain numbers: an operation with a member
-    of an enumeration costs 4 us more.
+    It works on columns, since copying rows costs 180 ns each, and on plain numbers, since an operation with
+    an enumeration member costs 4 us more.
     """
     if batch.postcards is not None:
         return batch.postcards
@@ -178,7 +179,7 @@ def has_postcard(batch: ReportBatch) -> bool:
 
 
 class _Table:
-    """Waiting postcards, in fixed blocks that are made at the first one."""
+    """Waiting postcards, in blocks of fixed size that are allocated for the first postcard."""
 
     def __init__(self, settings: PostcardSettings, links: tuple[Any, ...], secret: bytes) -> None:
         from ...base.jit import readonly
@@ -219,12 +220,12 @@ class _Table:
 
     @property
     def waits(self) -> bool:
-        """Whether a postcard waits."""
+        """Whether any postcard waits."""
         return int(self._ring[self._kernel.FREE]) < len(self._state[5])
 
     @contextmanager
     def without_window(self) -> Iterator[None]:
-        """All waiting paths are due."""
+        """Make all waiting paths due."""
         window = self._clock[self._kernel.WINDOW]
         self._clock[self._kernel.WINDOW] = -1
         yield
@@ -277,7 +278,7 @@ class _Table:
 
 
 def _periods(clock: Clock) -> tuple[np.uint64, np.uint64]:
-    """Ns after which ingress times of 32 and of 64 bits wrap; 0: clocks are not comparable."""
+    """Time after which ingress times of 32 and 64 bits wrap, ns; 0: clocks are not comparable."""
     if not clock.comparable:
         return np.uint64(0), np.uint64(0)
     whole = (1 << 64) - 1

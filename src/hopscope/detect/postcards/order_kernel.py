@@ -2,7 +2,7 @@
 
 ===================== ==========================================================================
 `packet`              a record of PACKET: `last` is its newest postcard, `count` their number
-`cards`, `hops`       REPORT and HOP [cards]: a postcard, and what its node did
+`cards`, `hops`       REPORT and HOP [cards]: a postcard, and its node's metadata
 `links`               uint32 [cards]: the postcard that arrived before
 `periods`             uint64 [cards]: ns after which the postcard's ingress time wraps; 0: unusable
 `steps`               int64 [cards]: ns since the ingress time of the first postcard
@@ -50,7 +50,7 @@ HOST_TO_HOST = U64(2)
 
 @inlined
 def find_number(keys: Any, key: Any) -> Any:
-    """Index of `key` in sorted keys, or their number."""
+    """Index of `key` in the sorted `keys`, or their length."""
     low = U64(0)
     high = U64(len(keys))
     while low < high:
@@ -64,7 +64,7 @@ def find_number(keys: Any, key: Any) -> Any:
 
 @inlined
 def comes_before(cards: Any, steps: Any, a: Any, b: Any, by_ttl: Any, by_step: Any) -> Any:
-    """Whether postcard a is of an earlier hop than b, which arrived before it."""
+    """Whether postcard a belongs to an earlier hop than b; b arrived before a."""
     if by_ttl and cards[a].ttl != cards[b].ttl:
         return cards[a].ttl > cards[b].ttl
     return by_step and steps[a] < steps[b]
@@ -85,7 +85,7 @@ def sort_cards(packet: Any, cards: Any, hops: Any, links: Any, periods: Any, ste
         by_ttl &= cards[at].ttl != 0
         by_step &= (periods[at] != U64(0)) & (periods[at] == periods[packet.last])
         at = links[at]
-    if by_step:  # times since that of the first postcard, modulo the wrap of the clock
+    if by_step:  # times relative to the first postcard's, modulo the wrap of the clock
         period = periods[order_[U64(0)]]
         start = U64(hops[order_[U64(0)]].ingress_time)
         for k in range(n):
@@ -121,8 +121,8 @@ def leads_to(a: Any, b: Any, nodes: Any, nexts: Any, ends: Any, pairs: Any) -> A
 
 @inlined
 def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: Any, unlinked: Any) -> Any:
-    """Whether a packet came to a hop from node `previous`, by its ingress port: that leads there, or, if
-    `unlinked`, nowhere that is known.
+    """Whether a packet may have come to a hop from node `previous`: the topology links the hop's ingress port
+    to that node, or, if `unlinked`, to no node.
     """
     if not U64(hop.present & ~hop.null) & PORTS:
         return True
@@ -165,7 +165,7 @@ def chain(
                     after[U64(k)] += b + U64(1)
     written = U64(0)
     parts = U64(0)
-    for turn in range(2):  # first from hops without a previous one, then loops
+    for turn in range(2):  # start from hops without a previous one, then from loops
         for k in range(n):
             at = U64(k)
             if after[at] & CHAINED or (turn == 0 and after[at] >= HAS_PREVIOUS):
@@ -198,7 +198,9 @@ def chain(
 def put_in_order(
     packet: Any, cards: Any, hops: Any, links: Any, periods: Any, work: Any, topology: Any
 ) -> Any:
-    """Put a packet's postcards into path order, in `work[0]`. Returns results of `sort_cards`, `chain`."""
+    """Put a packet's postcards into path order, in `work[0]`. Returns the results of `sort_cards` and
+    `chain`.
+    """
     order_, chained, nodes, nexts, ends, after, steps = work
     gaps = sort_cards(packet, cards, hops, links, periods, steps, order_)
     whole = BROKEN

@@ -1,14 +1,14 @@
-"""Postcards that reach one member of a cluster, and whose flow another one owns.
+"""Postcards that reach one member of a cluster although another member owns their flow.
 
-The hash of a postcard's 5-tuple gives its *slot*; a table says whether the flows of a slot are this member's.
-A worker puts the others' postcards into a report queue of its own, `worker-N.postcards`, from which the
-`cluster` process sends them on (`cluster.exchange`), and marks them as held: the detector of this member only
-checks their sequence numbers, and writes events of their drops and congestion. What comes from other members
-is in the queue `cluster.postcards`, which the detector merges like that of one more worker; there `spare` is
-1, and only the paths count.
+The hash of a postcard's 5-tuple gives its *slot*; a table says whether this member owns the flows of a slot.
+A worker puts postcards of other members' flows into a report queue of its own, `worker-N.postcards`, from
+which the `cluster` process sends them on (`cluster.exchange`), and marks them as held: this member's detector
+only checks their sequence numbers, and writes events of their drops and congestion.  Postcards from other
+members are in the queue `cluster.postcards`, which the detector merges like the queue of one more worker;
+there `spare` is 1, and only the paths count.
 
-The hash is multilinear (`base.keyed_kernel`), with the published keys `hash_keys(SEED, KEYS)`: all members
-compute the same one. Who knows that can choose flows that one member owns.
+The hash is multilinear (`base.keyed_kernel`), with the published keys `hash_keys(SEED, KEYS)`, so that all
+members compute the same hash.  A sender that knows this can choose flows that one member owns.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ..report_queue import QueueWriter
 KIND, VERSION = "postcard-slots", 1
 FILE_NAME = "cluster.slots"
 SLOTS = 16_384
-"""Parts into which the hash divides flows. With 100 members, the one with the most has 1.2 times the mean."""
+"""Number of slots. With 100 members, the member with the most flows has 1.2 times the mean."""
 SEED = b"hopscope postcards 1"
 ALIVE_NS = 2_000_000_000
-"""A table that the `cluster` process has not renewed for this long gives nothing away."""
+"""If the `cluster` process has not renewed the table for this long, no postcard is given away."""
 
 
 def given_path(folder: Path, worker: int) -> Path:
@@ -45,7 +45,9 @@ def taken_path(folder: Path) -> Path:
 
 
 def create_slots(folder: Path | None) -> Region:
-    """The table, as long as there is no cluster: all flows are this member's. Raises RegionError."""
+    """Create the table in its initial state, before there is a cluster: this member owns all flows. Raises
+    RegionError.
+    """
     path = None if folder is None else folder / FILE_NAME
     region = Region.create(path, KIND, VERSION, {"alive": (np.int64, 8), "mine": (np.uint8, SLOTS)})
     region["mine"][:] = 1
@@ -63,7 +65,7 @@ def slot_keys() -> npt.NDArray[np.uint64]:
 
 
 class Share:
-    """A worker's end: what it gives away."""
+    """A worker's end: gives away postcards of other members' flows."""
 
     def __init__(self, slots: Region, queue: QueueWriter) -> None:
         from ...base.jit import readonly
@@ -79,15 +81,17 @@ class Share:
         self.give(ReportBatch(self._rows, self._hops), Clock(), 0)  # loads the kernel
 
     def look(self, now_ns: int) -> None:
-        """Use the table from now on if the `cluster` process runs; `now_ns` on the monotonic clock. Call it
-        several times per second.
+        """Decide whether `give` uses the table: only if the `cluster` process has renewed it recently.
+
+        `now_ns` is on the monotonic clock.  Call this several times per second.
         """
         self._now = self._mine if now_ns - int(self._alive[0]) < ALIVE_NS else self._all
 
     def give(self, batch: ReportBatch, clock: Clock, now_ns: int) -> tuple[int, int]:
-        """Put postcards of other members' flows into the queue; mark them as held in the batch, whose times
-        are ns by `clock`. `now_ns` is on the monotonic clock. Returns how many they are, and how many had no
-        room.
+        """Put postcards of other members' flows into the queue, and mark them as held in the batch.
+
+        Times of the batch are ns by `clock`; `now_ns` is on the monotonic clock.  Returns the number of these
+        postcards, and how many of them found no room.
         """
         if len(batch) > len(self._rows):
             self._rows, self._hops = np.zeros(2 * len(batch), REPORT), np.zeros(2 * len(batch), HOP)

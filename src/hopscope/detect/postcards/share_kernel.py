@@ -2,9 +2,9 @@
 
 ===================== ==========================================================================
 `reports`, `hops`     REPORT [n], HOP [m]: a batch; postcards that are given away get Flag.HELD
-`keys`                uint64 [KEYS]: of the hash of a flow, the same at all members
-`mine`                uint8 [SLOTS, a power of two]: 1: flows of this slot are this member's
-`rows`, `row_hops`    REPORT [n], HOP [n]: those that are given away, each with its hop
+`keys`                uint64 [KEYS]: keys of the hash of a flow, the same at all members
+`mine`                uint8 [SLOTS, a power of two]: 1: this member owns the flows of this slot
+`rows`, `row_hops`    REPORT [n], HOP [n]: postcards that are given away, each with its hop
 ===================== ==========================================================================
 """
 
@@ -42,7 +42,7 @@ def share_kernel(reports: Any, hops: Any, keys: Any, mine: Any, rows: Any, row_h
         row_hops[n] = hops[U64(r.first_hop)]
         row.first_hop = U32(n)
         row.packet = U32(slot)
-        row.hop_count = U16(0)  # as an own hop: what follows an MX header is the same
+        row.hop_count = U16(0)  # the metadata after an MX header becomes the report's own hop
         row.carried |= OWN_HOP
         row.spare = ELSEWHERE
         r.flags |= HELD

@@ -5,15 +5,15 @@ from __future__ import annotations
 from ...settings.sink import AdaptSettings
 
 QUIET_STEPS = 10
-"""Consecutive periods with less than half of the rate, after which thresholds decrease by a step."""
+"""After this many consecutive periods with less than half of the rate, thresholds decrease by a step."""
 
 
 class AdaptiveThresholds:
     """Factor for the configured limits: 1 to `max_factor`, in steps of `factor`.
 
     It increases by a step per period while there are more events than `events_per_second`, or a reader lags;
-    it decreases by a step after ten quiet periods in a row. Between half of the rate and the rate it stays,
-    so that the additional events after a step down do not cause a step up at once.
+    it decreases by a step after ten quiet periods in a row. Between half of the rate and the full rate it
+    does not change, so that the additional events after a step down do not cause a step up at once.
     """
 
     def __init__(self, settings: AdaptSettings) -> None:
@@ -28,13 +28,13 @@ class AdaptiveThresholds:
         """Current factor."""
 
     def note_lag(self, behind: bool = True) -> None:
-        """Report that a reader of the ring has lost records, or is about to; thresholds increase with the
-        next step.
+        """Note that a reader of the ring has lost records, or is about to: the next step increases
+        thresholds.
         """
         self._behind = self._behind or behind
 
     def step(self, now_ns: int, events: int) -> tuple[float, float] | None:
-        """Account for `events` since the last call; returns (factor before, after) if it changed.
+        """Account for `events` since the last call; returns (factor before, factor after) if it changed.
 
         `now_ns` may be of any clock; if it goes back, the period restarts.
         """

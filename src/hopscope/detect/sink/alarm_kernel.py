@@ -1,17 +1,17 @@
 """Kernels of alarms with hysteresis in the sink: RAISED above one limit, CLEARED below another.
 
-The state is that of the collector: a hop's latency in HOP_STATE, a flow's in FLOW, queues and links in the
-port table.  A packet without an event comes here only while an alarm is raised (`knobs[ALARMED]`): hysteresis
-costs the fast path one test.
+The state is kept as in the collector: a hop's latency in HOP_STATE, a flow's in FLOW, queues and links in the
+port table.  A packet without an event is handled here only while an alarm is raised (`knobs[ALARMED]`), so
+that hysteresis costs the fast path one test.
 
 ===================== ==========================================================================
 `journal`, `j`        EVENT [n], and their number so far
 `tally`, `knobs`      uint64 [SINK_TALLY], uint64 [SINK_KNOBS], see `event_kernel`
 `limits`, `at`        uint64 [rows * ROW], and where the four limits of a measure begin
 `reports`, `i`        REPORT [n], and the index of the current packet
-`states`, `s`         HOP_STATE, and the index of a hop's; NOT_FOUND: it has none
+`states`, `s`         HOP_STATE, and the index of a hop's state; NOT_FOUND: it has none
 `ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
-`hops`, `at`          HOP [m], and the index of a hop; a packet's are `count` from `first` on
+`hops`, `at`          HOP [m], and the index of a hop; a packet has `count` hops from `first` on
 `types`               bits of Type
 ===================== ==========================================================================
 """
@@ -60,7 +60,7 @@ def settle(
 ) -> Any:  # fmt: skip
     """RAISED or CLEARED of a value. Returns (journal events so far, alarm: not 0 while it is raised).
 
-    Nothing changes while the journal accepts no events: a later packet raises or clears the alarm.
+    While the journal accepts no events, nothing changes: a later packet then raises or clears the alarm.
     """
     above = limits[at + U64(2)]
     below = limits[at + U64(3)]
@@ -93,7 +93,7 @@ def settle_port(
     value: Any, ports: Any, shares: Any, key: Any, reports: Any, i: Any,
     node: Any, ident: Any, port: Any, h: Any, m: Any,
 ) -> Any:  # fmt: skip
-    """The same for a queue or link in the port table. Returns journal events so far."""
+    """`settle` for a queue or link in the port table. Returns journal events so far."""
     now = reports[i].time_ns
     j, to = find_port(ports, shares, key, U64(0), now, journal, j, tally, knobs)
     if to == NOT_FOUND:
@@ -139,7 +139,7 @@ def settle_hop(
 ) -> Any:  # fmt: skip
     """Alarms of hop `at` of `hops`, the h-th of m, with `measures`. Returns journal events so far.
 
-    A measure is looked at if its value is above a limit with hysteresis, or if an alarm of it may be raised.
+    A measure is checked if its value is above a limit with hysteresis, or if it may have a raised alarm.
     """
     hop = hops[at]
     have = U64(hop.present & ~hop.null)

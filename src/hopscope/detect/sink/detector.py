@@ -31,20 +31,20 @@ EVENT_BUFFER = 8192
 JOURNAL_BUFFER = 32_768
 EVICTION_BUFFER = 1024
 RECORD_BUFFER = 8192
-"""Records of each kind that one call of a kernel can write; a block of packets fits each."""
+"""Room for the records of each kind that one call of a kernel writes."""
 
 
 class SinkDetector:
-    """State of one shard of the sink (SmartNIC INT sink, III-B and III-C). Takes the place of `Detector`.
+    """State of one shard of the sink (SmartNIC INT sink, III-B and III-C). Used instead of `Detector`.
 
     `folder` holds the regions `worker-SHARD.flows`, `.distributions`, the rings `.sink-events` and
-    `.evictions`, and `control.region`; existing ones of the same settings are continued.  None: private
-    memory.  `counters` is a block in the order of `counters.COUNTERS`, which is added to.
+    `.evictions`, and `control.region`; files that exist and have the same settings are continued.  None:
+    private memory.  `counters` is an array in the order of `counters.COUNTERS`; the detector adds to it.
 
-    A packet is a row without a report, with a flow and a stack of INT metadata.  The means of a hop are those
-    of the packets since its set of measures last changed: `state` in HOP_STATE has the set, `samples` their
-    number.  A hop that left the path is forgotten.  The rings never wait for readers: a reader loses records
-    that are overwritten before it reads them, and counts them itself.
+    A packet is a row without a report, with a flow and a stack of INT metadata.  The means of a hop cover the
+    packets since its set of measures last changed: `state` in HOP_STATE has the set, `samples` the number of
+    packets.  A hop that left the path is forgotten.  The rings never wait for readers: a reader loses records
+    that are overwritten before it reads them, and counts the loss itself.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SinkDetector:
         )
         self.adaptive = AdaptiveThresholds(self.sink.adapt)
         self.event_rows = np.empty(0, np.uint32)
-        """Rows of the last update's batch that caused events, uint32, rising."""
+        """Rows of the last update's batch that caused events, uint32, ascending."""
         self.on_eviction: Callable[[Records], object] | None = None
         """Called with each block of EVICTED records, which is valid during the call."""
 
@@ -143,9 +143,9 @@ class SinkDetector:
         """Process packets: flow table, distributions, rings.
 
         Yields blocks of EVENT records for the journal, at most `sink.journal_events` per second, and flow
-        records of at most `sink.journal_flows` flows; suppressed ones are counted, and the rings still have
-        them.  `sequence` and `shard` are left to the journal.  The
-        state is up to date once the iterator is exhausted.
+        records of at most `sink.journal_flows` flows.  Suppressed records are counted, and are still in the
+        rings.  The journal sets `sequence` and `shard`.  The state is up to date once the iterator is
+        exhausted.
         """
         self._read_limits()
         reports, hops = self._readonly(batch.reports), self._readonly(batch.hops)
@@ -171,7 +171,7 @@ class SinkDetector:
         self.event_rows = self._rows[: int(self._knobs[self._row_count])]
 
     def tick(self, now_ns: int) -> Iterator[Records]:
-        """Expire idle flows, adapt the thresholds, copy queues and ports: every 100 ms or more often.
+        """Expire idle flows, adapt the thresholds, copy queues and ports. Call this at least every 100 ms.
 
         `now_ns` is on the clock of the packets' `time_ns`.
         """
@@ -206,9 +206,7 @@ class SinkDetector:
                 yield self._journal[: int(cleared)]
 
     def end(self, now_ns: int) -> Iterator[Records]:
-        """Evict every live flow (EvictionReason.ENDED); yield CLEARED of every alarm, and the flow records of
-        all of them.
-        """
+        """Evict every live flow (EvictionReason.ENDED); yield flow records, and CLEARED of every alarm."""
         yield from self._remove_idle(0, self._flow_rows, now_ns, -1, EvictionReason.ENDED)
         yield from self._sweep_ports(0, len(self._ports[0]), now_ns, -1)
         self._count()
@@ -236,7 +234,7 @@ class SinkDetector:
                 yield from self._record(gone, limited=reason != EvictionReason.ENDED)
 
     def _evict(self, count: int) -> Records:
-        """Pass on the first `count` records of evicted flows, and return them."""
+        """Publish the first `count` records of evicted flows, and return them."""
         records = self._evicted[:count]
         self._publish(self.eviction_ring, records)
         if count and self.on_eviction is not None:
@@ -244,7 +242,7 @@ class SinkDetector:
         return records
 
     def _record(self, evicted: Records, limited: bool = True) -> Iterator[Records]:
-        """Flow records of EVICTED records, of as many flows as the quota allows; the others are counted."""
+        """Flow records for EVICTED records, within the quota of flows; flows beyond it are counted."""
         if not len(evicted):
             return
         heads = np.flatnonzero(evicted["first_hop"] == 0)
@@ -274,7 +272,7 @@ class SinkDetector:
             self._note_alarms()
 
     def _note_alarms(self) -> None:
-        """Tell the kernels of which measures an alarm is raised."""
+        """Tell the kernels which measures have a raised alarm."""
         raised = self.counters[self._alarms] > 0
         self._knobs[self._alarmed] = np.packbits(raised, bitorder="little")[0]
 
@@ -302,7 +300,7 @@ class SinkDetector:
 
 
 def _counted_so_far(counts: Distributions) -> npt.NDArray[np.uint64]:
-    """`seen` of `port_rows_kernel`: a worker that goes on copies nothing twice."""
+    """`seen` of `port_rows_kernel`, so that a worker that continues existing state copies nothing twice."""
     totals = counts.bins.reshape(len(counts.rows), DISTRIBUTED, BINS).sum(axis=2, dtype=np.uint64)
     places = [totals[:, Measure.QUEUE_OCCUPANCY], totals[:, Measure.LINK_UTILIZATION], counts.rows["key"]]
     return np.stack(places, axis=1, dtype=np.uint64).reshape(-1)

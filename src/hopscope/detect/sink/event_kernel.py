@@ -1,13 +1,13 @@
-"""Kernels that write records of the event ring and events of the journal, as far as the quotas allow.
+"""Kernels that write records of the event ring and events of the journal, within the quotas.
 
 ===================== ==========================================================================
 `out`, `n`            SINK_EVENT [n], and their number so far
 `journal`, `j`        EVENT [n], and their number so far
 `tally`               uint64 [SINK_TALLY]: counts of this call
 `knobs`               uint64 [SINK_KNOBS]: settings, and the tokens of the quotas
-`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: where a switch's begin
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: a switch's first
 `reports`, `i`        REPORT [n], and the index of the current packet
-`hops`                HOP [m]; a packet's are `first` … `first + count - 1`
+`hops`                HOP [m]; a packet's hops are `first` … `first + count - 1`
 `types`               bits of Type
 `path`                uint32 [64]: node ids
 ===================== ==========================================================================
@@ -49,7 +49,7 @@ TYPES = len(Type)
 
 # Slots of `knobs` after those of `flows.event_kernel`.
 EVENT_ROWS = U64(KNOBS)
-"""Rows of the batch that caused events so far."""
+"""Number of rows of the batch that have caused events so far."""
 COUNTED = EVENT_ROWS + U64(1)
 """Whether there are distributions."""
 LIMITED = EVENT_ROWS + U64(2)
@@ -79,9 +79,10 @@ ROW = U64(MEASURES) * STEP
 
 @inlined
 def compare(limits: Any, at: Any, value: Any, before: Any, known: Any) -> Any:
-    """Bits of a value by its limits at `at`: 1 if it differs from `before` by more than T, 2 if it is above.
+    """Compare a value with its limits at `at`: bit 1 if it differs from `before` by more than T, 2 if it is
+    above.
 
-    `known` is 0 without a value before.
+    `known` is 0 if there is no previous value.
     """
     changed = U64(value + limits[at] - before > limits[at + U64(1)]) & known
     return changed | U64(value > limits[at + U64(2)]) << U64(1)
@@ -89,7 +90,7 @@ def compare(limits: Any, at: Any, value: Any, before: Any, known: Any) -> Any:
 
 @kernel
 def allowed(types: Any, knobs: Any, tally: Any) -> Any:
-    """Bits of `types` that the quotas allow; these and the others are counted."""
+    """Bits of `types` that the quotas allow; allowed and suppressed ones are counted."""
     for k in range(TYPES):
         bit = U64(1) << U64(k)
         if types & bit:
@@ -115,7 +116,7 @@ def journal_accepts(knobs: Any, tally: Any, count: Any) -> Any:
 
 @inlined
 def settled(limits: Any, at: Any, bit: Any) -> Any:
-    """1 for the bit of a T event with hysteresis: history has RAISED and CLEARED (`alarm_kernel`)."""
+    """1 if `bit` is a T event with hysteresis, for which history has RAISED and CLEARED (`alarm_kernel`)."""
     return bit & U64(limits[at + U64(3)] != OFF)
 
 
@@ -145,7 +146,7 @@ def emit_hop(
 ) -> Any:  # fmt: skip
     """Event of hop `at`, the h-th of m; the three values are the previous ones.
 
-    `measures` are those that the hop has; the others are 0 in the record.
+    `measures` are those that the hop has; all others are 0 in the record.
     Returns (records, journal events so far).
     """
     types = allowed(types, knobs, tally)

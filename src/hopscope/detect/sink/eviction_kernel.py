@@ -1,4 +1,4 @@
-"""Kernels of flows that leave the table: evicted, expired, ended; each is a record of the eviction ring.
+"""Kernels for flows that leave the table (evicted, expired, ended) as records of the eviction ring.
 
 ===================== ==========================================================================
 `evicted`, `g`        EVICTED [n], and their number so far
@@ -34,7 +34,7 @@ ROW_ALARMS = WAYS * 65
 
 @kernel
 def put_evicted_hop(evicted: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
-    """Hop k of record g from its state at `at`; NOT_FOUND: it is not known."""
+    """Write hop k of record g from its state at `at`; NOT_FOUND: its state is unknown."""
     hop = evicted[g].hops[k]
     if at == NOT_FOUND:
         hop.latency_sum = U64(0)
@@ -133,7 +133,7 @@ def sweep_idle(
     tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, reason: Any,
     evicted: Any, journal: Any, tally: Any, knobs: Any,
 ) -> Any:  # fmt: skip
-    """Remove the flows of the rows `start` to `end` without a packet for `idle_ns`; less than 0: all.
+    """Remove the flows of the rows `start` to `end` without a packet for `idle_ns`; below 0: all flows.
 
     Their alarms are cleared. Returns (first row not swept, records, journal events).
     """

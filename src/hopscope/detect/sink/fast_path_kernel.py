@@ -1,17 +1,17 @@
 """Kernels of the fast path: a packet of a known flow on its known path, with the same measures as before.
 
-Most packets are like that; those with all measures and without an event are left to `usual_packet_kernel`.
-`look` only reads: path, measures, rows of the distributions as the hops' hints say, values compared with the
-previous ones and the limits.  Events are written next, while the previous values are still there, and
-`commit` only writes.  So no loop over the hops has a call in it: 1.83 times the time of decoding for an
-update, compared with 1.88 for one pass that writes events as it goes.
+Most packets are of this kind; those with all measures and without an event are left to `usual_packet_kernel`.
+`look` only reads: it checks the path, the measures and the distributions' rows against the hops' hints, and
+compares values with the previous ones and the limits.  Events are written next, while the previous values are
+still stored, and `commit` only writes.  So no loop over the hops contains a call: an update takes 1.83 times
+as long as decoding, and 1.88 times with one pass that writes events as it goes.
 
 ===================== ==========================================================================
-`f`, `states`         index of a flow, and HOP_STATE, the flow's from f * INLINE on
-`hops`                HOP [m]; a packet's are `first` … `first + count - 1`
+`f`, `states`         index of a flow, and HOP_STATE: the flow's hops from f * INLINE on
+`hops`                HOP [m]; a packet's hops are `first` … `first + count - 1`
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `edges`               uint64 [EDGES], see `distribution_kernel`
-`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: where a switch's begin
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: a switch's first
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `have`, `measures`    bits of `Have`, bits of Measure that a hop has
 `out`, `journal`      SINK_EVENT [n], EVENT [n], see `event_kernel`
@@ -52,7 +52,7 @@ def key_of(hop: Any, have: Any) -> Any:
 
 @inlined
 def look_hop(hop: Any, have: Any, measures: Any, state: Any, rows: Any, limits: Any, base: Any) -> Any:
-    """(Not 0 if the hop differs from the known one, not 0 if its distributions moved, bits of Type)."""
+    """(Nonzero if the hop differs from the known one, nonzero if its distributions moved, bits of Type)."""
     off_path = (
         U64(hop.node_id ^ state.node_id)
         | (NODE_ID & ~have)
@@ -75,8 +75,8 @@ def look(
 ) -> Any:
     """Examine a packet before anything is written.
 
-    Returns (not 0 if it is not on the known path, not 0 if distributions moved, not 0 if a hop causes an
-    event, the sum of the latencies, 0 if every hop has one).
+    Returns (nonzero if it is not on the known path, nonzero if distributions moved, nonzero if a hop causes
+    an event, the sum of the latencies, 0 if every hop has a latency).
     """
     off_path = U64(0)
     moved = U64(0)
@@ -122,7 +122,7 @@ def find_rows(
             if slot == NOT_FOUND:
                 return False
             state.queue_slot = U32(slot)
-    for k in range(count):  # none has made room for a later one
+    for k in range(count):  # none may have been replaced for a later hop
         hop = hops[first + U64(k)]
         have = U64(hop.present & ~hop.null)
         slot = U64(states[f * INLINE + U64(k)].queue_slot)

@@ -1,4 +1,4 @@
-"""Kernel of flow records: evicted flows as events for history, as the collector writes them.
+"""Kernel of flow records: evicted flows as events for history, in the form that the collector writes.
 
 ===================== ==========================================================================
 `evicted`, `at`       EVICTED [n], all parts of a flow adjacent, and the index of one
@@ -66,7 +66,7 @@ def record_flows(evicted: Any, start: Any, events: Any, tally: Any) -> Any:
             for k in range(min(count - U64(p) * INLINE, INLINE)):
                 events[n].path[U64(k)] = U32(evicted[at + U64(p)].hops[U64(k)].node_id)
             if p:
-                tally[FLOW_RECORD] -= U64(1)  # the rest of the same event
+                tally[FLOW_RECORD] -= U64(1)  # another record of the same event
             n += U64(1)
         if flow.latency_samples:
             mean = flow.latency_sum // flow.latency_samples

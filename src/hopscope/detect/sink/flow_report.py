@@ -1,11 +1,11 @@
 """A flow's aggregate as a Telemetry Report (SmartNIC INT sink, II-B): EVICTED records to datagrams.
 
 A report contains a synthetic packet of the flow: Ethernet, IP with TTL 0 (which no received packet has), TCP
-or UDP, and INT whose hops have the means. Report 2.0 has room for everything else: with the domain
-FLOW_DOMAIN (`wire.dialect`), the report's main contents have the number of packets and their times, and each
-hop is followed by its sums and latest values, so no number of the record is lost. 0.5 and 1.0 have the means,
-and the time of the last packet in 32 bits. As records do, reports have at most eight hops; the INT of a
-further part says that it is not the whole path (E).
+or UDP, and INT whose hops carry the means. Report 2.0 has room for all other fields: with the domain
+FLOW_DOMAIN (`wire.dialect`), the report's main contents carry the number of packets and their times, and each
+hop is followed by its sums and latest values, so no number of the record is lost. 0.5 and 1.0 carry the
+means, and the time of the last packet in 32 bits. Like the records, reports have at most eight hops; the INT
+of a path of several parts says that it is not the whole path (E).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _MEASURES = (
 def flow_reports(flows: Records, *, version: int, node_id: int, hw_id: int, sequence: int) -> FrameBatch:
     """One report (version 5, 10 or 20) per EVICTED record, as UDP payloads, in order.
 
-    `sequence` is the number of the first. In 0.5 and 1.0 a flow that is neither TCP nor UDP has no INT, since
-    its protocol cannot be expressed.
+    `sequence` is the sequence number of the first report. In 0.5 and 1.0, reports of flows that are neither
+    TCP nor UDP have no INT, since these versions cannot express the protocol.
     """
     numbers = np.uint64(sequence) + np.arange(len(flows), dtype=np.uint64)
     hops = np.minimum(flows["hop_count"].astype(np.int64) - flows["first_hop"], PATH_PART).clip(0)
@@ -84,7 +84,7 @@ def flow_reports(flows: Records, *, version: int, node_id: int, hw_id: int, sequ
 
 @lru_cache(maxsize=256)
 def _form(version: int, ip: int, l4: int, hops: int) -> tuple[np.dtype[Any], int, int]:
-    """(dtype of the datagram, start and end of its packet) for such flows."""
+    """(dtype of the datagram, start of its packet, end of its packet) for flows of this form."""
     full = version == 20
     fields: list[Any] = list(_HEAD[version])
     if full:

@@ -12,7 +12,7 @@ Table = npt.NDArray[np.void]
 METRICS = (Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY, Metric.LINK_UTILIZATION, Metric.FLOW_LATENCY)
 """Metric of each Measure."""
 MAX_CHANGE = np.uint64(1 << 40)
-"""A T above any difference: values are at most 64 times 2^32."""
+"""A threshold T that no difference exceeds: values are at most 64 times 2^32."""
 
 
 def for_kernel(table: Table, scale: float = 1.0) -> npt.NDArray[np.uint64]:
@@ -33,7 +33,7 @@ def for_kernel(table: Table, scale: float = 1.0) -> npt.NDArray[np.uint64]:
 
 
 def bounds_of(limits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
-    """The lowest limits of all switches, uint32 [8]: T of node id and measures, above of the same."""
+    """The lowest limits of all switches, uint32 [8]: T of node id and measures, then their `above`."""
     span, _, above, _ = limits.reshape(-1, MEASURES, 4).min(axis=0).T
     bounds = np.zeros((2, MEASURES), np.uint64)
     bounds[0, 1:], bounds[1, 1:], bounds[1, 0] = span[:-1], above[:-1], NEVER

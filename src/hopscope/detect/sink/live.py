@@ -25,10 +25,10 @@ _OF_HOP = {
 
 
 class LiveFlows:
-    """Every flow of a table (region `worker-N.flows`) once per `seconds`, if it had packets meanwhile.
+    """Returns each flow of a table (region `worker-N.flows`) once per `seconds`, if it had packets meanwhile.
 
-    The walk over the table is spread evenly over that time. Only the process that writes the table may use
-    it.
+    The walk over the table is spread evenly over this time. Only the process that writes the table may use
+    this class.
     """
 
     def __init__(self, table: Region, seconds: float, shard: int = 0) -> None:

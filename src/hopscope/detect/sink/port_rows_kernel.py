@@ -4,7 +4,7 @@
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `ports`, `shares`     PORT [power of two], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
 `seen`                uint64 [rows * SEEN]: values copied so far, of queue and link, and the row's key
-`events`              EVENT [n], without use: no row makes room for another
+`events`              EVENT [n], unused: no row is replaced
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
 ===================== ==========================================================================
 """
@@ -31,8 +31,8 @@ def update_port(
     ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any,
     events: Any, tally: Any, knobs: Any,
 ) -> None:  # fmt: skip
-    """Copy the latest and highest value of a measure of distribution row `at` to the port table, if there was
-    one since the last copy: a row that has expired stays away.
+    """Copy the latest and highest value of a measure from distribution row `at` to the port table, if it had
+    a value since the last copy; so a row that has expired is not created again.
     """
     row = rows[at]
     total = U64(0)
@@ -68,7 +68,7 @@ def update_ports(
         if row.key == U64(0) or row.last_ns < since:
             continue
         newest = max(newest, row.last_ns)
-        if seen[at * SEEN + KEY] != row.key:  # the row has made room for another
+        if seen[at * SEEN + KEY] != row.key:  # the row was reused for another key
             seen[at * SEEN] = U64(0)
             seen[at * SEEN + U64(1)] = U64(0)
             seen[at * SEEN + KEY] = row.key

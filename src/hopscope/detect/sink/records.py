@@ -1,4 +1,4 @@
-"""Records of the sink's rings. All little-endian, documented for other programs."""
+"""Records of the sink's rings, documented for other programs. All fields are little-endian."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..records import PATH_PART
 
 
 class Measure(IntEnum):
-    """Measures with limits and distributions in the sink: the paper's three metrics, and the sum of the
-    first.
+    """Measures with limits and distributions in the sink: the paper's three metrics, and the end-to-end
+    latency.
     """
 
     HOP_LATENCY = 0

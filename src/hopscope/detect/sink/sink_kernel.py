@@ -1,6 +1,6 @@
 """Kernel of the sink: INT packets in, flows updated, values counted, events out (SmartNIC INT sink, III-B).
 
-A packet of a known flow on its known path takes the fast path, any other the slow path.
+A packet of a known flow on its known path takes the fast path; every other packet takes the slow path.
 
 ===================== ==========================================================================
 `reports`, `hops`     REPORT [n], HOP [m]
@@ -9,7 +9,7 @@ A packet of a known flow on its known path takes the fast path, any other the sl
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `edges`               uint64 [EDGES], see `distribution_kernel`
 `ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
-`limits`              uint64 [rows * ROW]: T, 2T, above, below by Measure; row 0 is that of all switches
+`limits`              uint64 [rows * ROW]: T, 2T, above, below by Measure; row 0 applies to all switches
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `bounds`              uint32 [8]: the lowest limits of all switches, see `limits.bounds_of`
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
@@ -47,9 +47,9 @@ PACKET_EVICTIONS = U64(8)
 In the journal: three of each value, two paths, alarms of hops that left, and of an evicted flow.
 """
 SHORT_RUN = U64(8)
-"""Usual packets in a row for which their loop is worth a call."""
+"""Length of a run of usual packets from which the call of their own loop pays off."""
 MOST_PATIENCE = U64(64)
-"""Packets that are processed, at most, before usual ones are tried again."""
+"""At most this many packets are processed one by one before the loop of usual packets is tried again."""
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Kernels of the slow path: everything that one packet can cause in the sink.
+"""Kernels of the slow path, which handles everything that a packet can cause in the sink.
 
 ===================== ==========================================================================
 `reports`, `i`        REPORT [n], and the index of the current packet
@@ -7,7 +7,7 @@
 `states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`; `s`: a hop's state
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `edges`               uint64 [EDGES], see `distribution_kernel`
-`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: where a switch's begin
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: a switch's first
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
@@ -52,7 +52,7 @@ PARTIAL = U64(Flag.INTERMEDIATE | Flag.DROPPED | Flag.INCOMPLETE)
 INCOMPLETE = U64(FlowState.INCOMPLETE)
 MAX_SAMPLES = U32(0xFFFFFFFF)
 END_TO_END_SHIFT = U64(2) * event.END_TO_END
-"""Bits of Type below those of the end-to-end latency."""
+"""Position of the end-to-end latency's bits in Type."""
 
 
 @inlined
@@ -67,7 +67,7 @@ def measured(have: Any) -> Any:
 
 @inlined
 def limits_of(overrides: Any, node: Any) -> Any:
-    """Index of the limits of a switch: its own, or 0, those of all."""
+    """Index of the limits of a switch: its own, or 0, the limits of all switches."""
     return flow_events.limits_of(overrides, node) * event.ROW
 
 
@@ -100,7 +100,7 @@ def types_of(
     latency: Any, before: Any, occupancy: Any, occupancy_before: Any,
     utilization: Any, utilization_before: Any,
 ) -> Any:  # fmt: skip
-    """Bits of Type of a hop's values; `known` has a bit for each previous value that there is."""
+    """Bits of Type of a hop's values; `known` has a bit for each previous value that exists."""
     types = U64(0)
     if measures & U64(1):
         types |= event.compare(limits, base, latency, before, known & U64(1))
@@ -178,7 +178,7 @@ def update_hop(
 
 @inlined
 def update_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
-    """Put the sum of a packet's hop latencies into its flow. Returns (bits of Type, previous value)."""
+    """Store the sum of a packet's hop latencies in its flow. Returns (bits of Type, previous value)."""
     has = U64((U64(flow.state) & flow_cache.HAS_LATENCY) != U64(0))
     before = flow.latency_latest * has
     types = event.compare(limits, event.END_TO_END * event.STEP, total, before, has) << END_TO_END_SHIFT
@@ -196,7 +196,7 @@ def update_path(
 ) -> Any:  # fmt: skip
     """Store a packet's path if it is new, or find its hops in the known one (`where`).
 
-    Returns (journal events so far, whether the state of hop h is the flow's h-th, PATH_CHANGE or 0).
+    Returns (journal events so far, whether the state of hop h is the flow's h-th state, PATH_CHANGE or 0).
     """
     flow = flows[f]
     without_id = gather_path(hops, first, count, NO_NODE, NO_NODE, path)

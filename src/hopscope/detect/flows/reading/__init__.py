@@ -1,1 +1,1 @@
-"""Reads the tables of flows, ports and sources while workers write them: live flows, their hops, sums."""
+"""Reads the flow, port and source tables while workers write them: live flows, their hops, and sums."""

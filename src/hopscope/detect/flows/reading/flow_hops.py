@@ -19,7 +19,7 @@ NO_QUEUE = -1
 
 @dataclass(frozen=True, slots=True)
 class FlowHops:
-    """Flows and the hops of their paths, flat."""
+    """Flows, and the hops of all their paths in one array."""
 
     flows: Records
     """FLOW [flows]."""
@@ -33,7 +33,7 @@ class FlowHops:
     """Queue id, int64 [hops]; NO_QUEUE: unknown."""
 
     def only(self, kept: npt.NDArray[np.bool_]) -> FlowHops:
-        """Some of the flows, bool [flows], with their hops."""
+        """The flows where `kept`, bool [flows], is true, with their hops."""
         mine = kept[self.owner]
         owner = (np.cumsum(kept) - 1)[self.owner[mine]]
         return FlowHops(self.flows[kept], self.hops[mine], owner, self.number[mine], self.queue[mine])
@@ -62,7 +62,7 @@ def flow_hops(table: Region, ports: Region) -> Iterator[FlowHops]:
 
 
 def hops_of_flows(table: Region, ports: Region, flow_ids: npt.NDArray[np.uint64]) -> FlowHops:
-    """Those of some flows that are in the table of one shard."""
+    """`flow_hops` for the flows with these ids that are in the table of one shard."""
     rows = np.unique(flow_ids & np.uint64(len(table["rows"]) - 1)).astype(np.int64)
     slots = (rows[:, None] * WAYS + np.arange(WAYS))[table["rows"]["tag"][rows] != 0]
     block = _block(table, ports, slots)
@@ -78,7 +78,7 @@ def _block(table: Region, ports: Region, slots: npt.NDArray[np.int64]) -> FlowHo
 
 
 def _queues(hops: Records, ports: Records) -> npt.NDArray[np.int64]:
-    """Queue id of each hop: a sink stores it in the hop, a collector has the row of its queue."""
+    """Queue id of each hop: a sink stores it in the hop; a collector stores the row of the queue instead."""
     slot = np.minimum(hops["queue_slot"], len(ports) - 1)
     known = (hops["queue_slot"] < len(ports)) & (ports["kind"][slot] == PortKind.QUEUE)
     known &= ports["node_id"][slot] == hops["node_id"]

@@ -1,7 +1,8 @@
 """Walks over the flow tables of all shards; returns flows that have changed since the last walk.
 
-It remembers one number per flow, derived from fields that every packet changes: 8 bytes per flow, and no
-clock. A few rows are read at a time, so a table of millions of flows is never copied at once.
+It recognises a change by one number per flow, derived from fields that every packet changes: this takes 8
+bytes per flow, and needs no clock. It reads a few rows at a time, so a table of millions of flows is never
+copied at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ...records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, W
 Records = npt.NDArray[np.void]
 Numbers = npt.NDArray[np.uint64]
 _POOLED_ROWS = 16
-"""Rows copied at a time if paths are long: each has half a MiB of hops."""
+"""Rows copied at a time if paths are long: each row has half a MiB of hops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class _Shard:
             flows["pool_block"] > 0, flows["hop_count"], np.minimum(flows["hop_count"], INLINE_HOPS)
         )
         counts = np.minimum(known.astype(np.int64), INLINE_HOPS + room)
-        whole = counts == known  # otherwise it took a block of the pool meanwhile: read it again next time
+        whole = counts == known  # else the flow got a block of the pool meanwhile: read it again next time
         self.seen[numbers] = np.where(tags != 0, np.where(whole, marks, 0), 0)
         taken = np.arange(INLINE_HOPS + room) < counts[wanted][:, None]
         return flows[wanted], hops[wanted][taken], counts[wanted]
@@ -126,7 +127,7 @@ class FlowWalk:
     def changed(self, start: int, end: int) -> FlowBlock:
         """Flows in rows `start` to `end` that have changed since they were last returned.
 
-        If a flow has changed in several shards, the one with the latest packet.
+        A flow that has changed in several shards is returned from the shard with its latest packet.
         """
         parts = [shard.changed(start, min(end, len(shard.rows))) for shard in self._shards.values()]
         if not parts:
@@ -141,7 +142,7 @@ class FlowWalk:
         return FlowBlock(flows, hops, np.cumsum(counts))
 
     def forget(self, flow_ids: Numbers | None = None) -> None:
-        """Return these flows again if they are live, as if they had changed; None: all."""
+        """Let `changed` return these flows again, if they are live; None: all flows."""
         for shard in self._shards.values():
             if flow_ids is None:
                 shard.seen[:] = 0

@@ -1,4 +1,4 @@
-"""Latency of the hops of all live flows as columns: what groups of 100,000 flows by switch or port need."""
+"""Latency of the hops of all live flows as columns, to group 100,000 flows by switch or port."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .slots import LOW, HopBlock, Words, hop_blocks
 
 @dataclass(frozen=True, slots=True)
 class HopSums:
-    """Hops with a node, uint64 [hops] each."""
+    """Hops whose node is known, uint64 [hops] each."""
 
     flow_id: Words
     packets: Words
-    """Of the flow."""
+    """Packets of the flow."""
     node: Words
     port: Words
     """Egress port; NO_PORT: unknown."""
@@ -28,7 +28,7 @@ class HopSums:
 
 
 def hop_sums(tables: Sequence[Region]) -> HopSums:
-    """Hops of the flow tables of all shards; those of a flow in several shards occur several times."""
+    """Hops in the flow tables of all shards; the hops of a flow in several shards occur several times."""
     parts = [_columns(block) for table in tables for block in hop_blocks(table)]
     return HopSums(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Hops of all live paths as columns: what a map of the network needs of 100,000 flows."""
+"""Hops of all live paths as columns, so that a map of the network can be drawn from 100,000 flows."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class PathHops:
-    """Hops of live flows that have a node; int64 or bool [hops]."""
+    """Hops of live flows whose node is known; int64 or bool [hops]."""
 
     place: Ints
     """node << 16 | egress port."""
     following: Ints
-    """Next node on the path; NONE: it is the last, or the next one is unknown."""
+    """Next node on the path; NONE: this is the last hop, or the next node is unknown."""
     last: npt.NDArray[np.bool_]
-    """It is the last hop of a whole path: hosts, or another network, are beyond it."""
+    """Whether this is the last hop of a complete path: beyond it are hosts, or another network."""
     first: npt.NDArray[np.bool_]
-    """It is the first hop of a whole path."""
+    """Whether this is the first hop of a complete path."""
     latency: Ints
     """Latest hop latency, ns; NONE: unknown."""
     alarm: npt.NDArray[np.bool_]
-    """Its latency is above its limit."""
+    """Whether the latency is above its limit."""
     time_ns: Ints
     """When the flow's last report arrived."""
 
@@ -56,7 +56,7 @@ def _columns(block: HopBlock) -> tuple[npt.NDArray[Any], ...]:
     node, port = block.node.astype(np.int64), block.port.astype(np.int64)
     has_path = (flows["state"] & FlowState.HAS_PATH > 0) & (flows["hop_count"] <= block.room)
     whole, count = has_path[owner], flows["hop_count"].astype(np.int64)[owner]
-    follows = np.zeros(len(node), bool)  # the next one is the next hop of the same path
+    follows = np.zeros(len(node), bool)  # whether the next row is the next hop of the same path
     follows[:-1] = (owner[1:] == owner[:-1]) & (number[1:] == number[:-1] + 1)
     following = np.full(len(node), NONE)
     following[:-1] = node[1:]

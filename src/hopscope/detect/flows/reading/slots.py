@@ -1,6 +1,6 @@
-"""Reads live flows and their hops from a flow table by slots: a slot is a way of a row, row * WAYS + way.
+"""Reads live flows and their hops from a flow table by slot: the slot of a way of a row is row * WAYS + way.
 
-Records are copied as words, some slots at a time, and sorted out while they are in the caches of a core.
+Records are copied as words, a block of slots at a time, and processed while they are in the CPU's caches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ assert [HOP_STATE.fields[name][1] for name in _HEAD] == [0, 4, 12, 14, 15, 16, 2
 
 @dataclass(frozen=True, slots=True)
 class HopBlock:
-    """Some flows with their hops, of those that have a node."""
+    """A block of flows, with those of their hops whose node is known."""
 
     flows: Records
     """FLOW [flows]."""
@@ -52,7 +52,7 @@ class HopBlock:
 
     @property
     def latency(self) -> Words:
-        """Latest hop latencies, ns; of those that have one."""
+        """Latest hop latencies, ns; valid where `has_latency` is true."""
         return self.words[0] >> np.uint64(32)
 
     @property
@@ -79,13 +79,13 @@ def live_flows(table: Region) -> Records:
 
 
 def hop_blocks(table: Region) -> Iterator[HopBlock]:
-    """The hops of all live flows of one table; without any, one empty block."""
+    """The hops of all live flows of one table; one empty block if there are no flows."""
     for slots in used_slots(table["rows"]["tag"]):
         yield _block(table, slots)
 
 
 def used_slots(tags: npt.NDArray[Any]) -> Iterator[Slots]:
-    """Used slots, some at a time, the ways of a row together: a flow may move from one to another."""
+    """Used slots in blocks that keep the ways of a row together: a flow may move from one way to another."""
     used, at = np.flatnonzero(tags.ravel()), 0
     while at < max(1, len(used)):
         end = min(at + CHUNK, len(used))
@@ -96,7 +96,7 @@ def used_slots(tags: npt.NDArray[Any]) -> Iterator[Slots]:
 
 
 class _Versions:
-    """Version of the row that a slot is in, read once for all ways of the row."""
+    """Version of the row of each slot, read once for all ways of the row."""
 
     def __init__(self, rows: Records) -> None:
         self._versions = rows["version"]
@@ -109,12 +109,12 @@ class _Versions:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Some slots, read at one moment."""
+    """A consistent copy of some slots."""
 
     flows: Records
     """FLOW [slots]."""
     live: npt.NDArray[np.bool_]
-    """Whether there is a flow, bool [slots]."""
+    """Whether the slot has a flow, bool [slots]."""
     room: Slots
     """How many hops of each could be read, int64 [slots]."""
     hops: Words
@@ -124,7 +124,7 @@ class States:
 
 
 def states_at(table: Region, used: Slots) -> States:
-    """Flows and hops of these slots, of which the ways of a row stand together."""
+    """Flows and hops of the slots `used`, in which the ways of a row must be adjacent."""
     rows, flows = table["rows"], table["flows"]
     tags, hops = rows["tag"], table["hops"].view(np.uint64)
     inline = hops[: flows.size * INLINE_HOPS * _WORDS].reshape(-1, INLINE_HOPS * _WORDS)

@@ -40,8 +40,8 @@ class StateReader:
 
     @classmethod
     def attach(cls, folder: Path) -> StateReader:
-        """Map the regions of every worker in a folder. Raises RegionError for a foreign one, or without
-        any.
+        """Map the regions of every worker in a folder. Raises RegionError for a foreign file, or if there are
+        no regions.
         """
         shards = [
             {
@@ -59,12 +59,12 @@ class StateReader:
         return all(region.is_current() for shard in self._shards for region in shard.values())
 
     def flows(self) -> Records:
-        """FLOW [flows], each once; of a flow in several shards, the newest."""
+        """FLOW [flows], each flow once; for a flow in several shards, the newest row."""
         return _newest([live_flows(shard["flows"]) for shard in self._shards], FLOW, ("flow_id",))
 
     def ports(self) -> Records:
-        """PORT [rows], each key once; of a queue in several shards of a sink, the newest value, the
-        highest of all, the sums of samples and drops, and the alarms of any.
+        """PORT [rows], each key once. A queue in several shards of a sink has the newest value, the highest
+        value of all shards, the sums of samples and drops, and the alarms of every shard.
         """
         found = []
         for shard in self._shards:
@@ -94,7 +94,7 @@ class StateReader:
         return _newest(found, SOURCE, ("source_hi", "source_lo", "node_id", "hw_id", "bits"))
 
     def fill(self) -> dict[str, float]:
-        """Share of rows in use of `ports`, and of `sources` without silent ones, in the fullest shard."""
+        """Share of rows in use in the fullest shard, for `ports`, and for `sources` without silent ones."""
         found = {"ports": 0.0, "sources": 0.0}
         for shard in self._shards:
             ports, sources = shard["ports"], shard["sources"]["sources"]
@@ -104,8 +104,8 @@ class StateReader:
         return found
 
     def hops_of(self, flow: np.void) -> Records:
-        """HOP_STATE [hops] of a row of `flows`, in path order; empty for an evicted flow. Of a longer path
-        without room in the pool, only 8 hops are known.
+        """HOP_STATE [hops] of a row of `flows`, in path order; empty for an evicted flow. If the pool had no
+        room for a longer path, only its first 8 hops are known.
         """
         best: Records = np.empty(0, HOP_STATE)
         newest = -1
@@ -129,7 +129,7 @@ class StateReader:
         return hop_sums([shard["flows"] for shard in self._shards])
 
     def paths_of(self, flows: Records) -> FlowHops:
-        """These rows of `flows`, each once, read again with their hops; without evicted flows."""
+        """These rows of `flows`, each once, read again with their hops; evicted flows are left out."""
         blocks = [
             hops_of_flows(shard["flows"], shard["ports"], flows["flow_id"].copy()) for shard in self._shards
         ]
@@ -146,14 +146,14 @@ class StateReader:
         return found if len(found.flows) else None
 
     def through(self, node_id: int, egress_port: int | None = None) -> npt.NDArray[np.uint64]:
-        """Ids of the flows with this switch on their path, or with this port of it; uint64 [flows]."""
+        """Ids of the flows whose path has this switch, or this egress port of it; uint64 [flows]."""
         found = [_through(shard["flows"], node_id, egress_port) for shard in self._shards]
         return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
 
 
 def queues_by_port(ports: Records) -> bool:
-    """Whether the keys of queues have a port (`detect.queue_key`), by PORT records; if all ports are 0, both
-    keys are the same.
+    """Whether the keys of queues include the port (`detect.queue_key`), derived from PORT records. If all
+    ports are 0, both forms of key are the same.
     """
     queues = ports["key"][ports["kind"] == PortKind.QUEUE]
     return bool((queues >> np.uint64(40) & np.uint64(0xFFFF)).any())
@@ -207,7 +207,7 @@ def _hops(region: Region, flow: np.void) -> tuple[int, Records] | None:
 
 
 def _newest(shards: list[Records], dtype: np.dtype[Any], key: tuple[str, ...]) -> Records:
-    """All rows of all shards; of those with the same key, the one with the newest report."""
+    """Rows of all shards; among rows with the same key, only the one with the newest report."""
     if len(shards) == 1:
         return shards[0]
     rows = np.concatenate([np.empty(0, dtype), *shards])
