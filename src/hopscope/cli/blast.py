@@ -65,9 +65,11 @@ class LoadOptions(Options):
     rate: Annotated[
         float, option("--rate", metavar="N", min=0, help="Reports per second; 0: as many as possible.")
     ] = 0.0
-    seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, max=3600, help="How long.")] = 5.0
-    flows: Annotated[int, option("--flows", metavar="N", min=1, max=1_000_000, help="Flows.")] = 10_000
-    hops: Annotated[int, option("--hops", metavar="N", min=1, max=20, help="Hops of each report.")] = 3
+    seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, max=3600, help="Duration.")] = 5.0
+    flows: Annotated[int, option("--flows", metavar="N", min=1, max=1_000_000, help="Number of flows.")] = (
+        10_000
+    )
+    hops: Annotated[int, option("--hops", metavar="N", min=1, max=20, help="Hops per report.")] = 3
     fields: Annotated[
         int, option("--fields", metavar="N", help="Fields of each hop: 8, or 1, the node id alone.")
     ] = 8

@@ -54,7 +54,8 @@ def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> Non
 
 @app.command()
 def show(
-    settings: CollectorOptions, switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Its name.")]
+    settings: CollectorOptions,
+    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Name of the switch.")],
 ) -> None:
     """Print as JSON the state that a switch should have (`wanted`), and the one that it has (`actual`)."""
     for each in _ask(settings.load().data, {"switches": {}})["switches"]:

@@ -22,7 +22,7 @@ STATUS_COLUMNS = (
     "member", "state", "since", "waiting_events", "waiting_seconds", "lost_events", "committed", "problem",
 )  # fmt: skip
 CHECK_COLUMNS = ("member", "incarnation", "shard", "next", "events", "lost", "expired", "problem")
-MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.")]
+MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="Name of the member.")]
 
 
 @app.command()

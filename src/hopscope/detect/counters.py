@@ -322,7 +322,8 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "port_evictions_total",
-        "Queues, buffers and ports of a source with many, evicted to make room for those of another source.",
+        "Queues, buffers and ports evicted from a source that has many, to make room for those of "
+        "another source.",
         tally="flows.PORT_EVICTIONS",
     ),
     Counter(
@@ -342,7 +343,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "source_evictions_total",
-        "Sequence spaces of a source with many, evicted to make room for those of another source.",
+        "Sequence spaces evicted from a source that has many, to make room for those of another source.",
         tally="flows.SOURCE_EVICTIONS",
     ),
     Counter(

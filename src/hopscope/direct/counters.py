@@ -77,7 +77,8 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     Counter(
         "dta_replaced_reporters_total",
-        "Reporters evicted to make room for others: silent ones, or those of an address with many.",
+        "Reporters evicted to make room for others: silent ones, or reporters of an address that has "
+        "many.",
         of="received.replaced",
     ),
     Counter(

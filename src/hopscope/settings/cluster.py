@@ -32,7 +32,7 @@ class ClusterSettings(NatsAccess):
     """
 
     name: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_-]{1,32}$")
-    """Name of the cluster; its members have the same one. It is part of all names in NATS."""
+    """Name of the cluster, the same for all members. It is part of all names in NATS."""
     nats: tuple[Server, ...] = ()
     """NATS servers with JetStream, `nats://HOST:PORT`, or `tls://HOST:PORT`; any that answers is used. Beyond
     loopback they need a user, a token, credentials or a certificate."""

@@ -73,8 +73,8 @@ class Settings(Section):
     serve: ServeSettings = ServeSettings()
     """HTTP API and console."""
     member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
-    """Name of this collector in a cluster, in the lake and in what it exports; empty: the name of the
-    machine. A name belongs to one data folder; never use it again for another.
+    """Name of this collector in a cluster, in the lake and in its exports; empty: the name of the machine. A
+    name belongs to one data folder; never use it again for another.
     """
     cluster: ClusterSettings = ClusterSettings()
     """Other collectors: members of one cluster."""

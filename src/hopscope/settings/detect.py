@@ -37,8 +37,9 @@ class DetectSettings(Section):
     average.
     """
     queue_key: Literal["switch-port-queue", "switch-queue"] = "switch-port-queue"
-    """What a queue is: (switch, egress port, queue id), or (switch, queue id) as in Table I of the
-    INTCollector paper."""
+    """What identifies a queue: (switch, egress port, queue id), or (switch, queue id) as in Table I of the
+    INTCollector paper.
+    """
     thresholds: ThresholdSettings = ThresholdSettings()
     """Limits by metric, of a collector and of a sink."""
     switches: tuple[SwitchLimits, ...] = Field(default=(), max_length=MAX_SWITCHES)

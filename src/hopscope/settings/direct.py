@@ -129,7 +129,7 @@ class TranslatorSettings(Section):
     adaptive_copies: bool = False
     """Key-Write makes fewer copies than a report requests if the store's load requires it (DART 5.1)."""
     combine_increments: bool = False
-    """Key-Increment adds up what reports add to one counter within `flush_ms`, and writes the sum (DTA 4)."""
+    """Key-Increment sums the increments of one counter within `flush_ms`, and writes the sum (DTA 4)."""
     rules: tuple[RuleSettings, ...] = ()
     """Which reports go to which store, if there are several of a primitive. A store without rules takes all
     reports of its primitive with data of its length. Stores that would take the same report are rejected."""

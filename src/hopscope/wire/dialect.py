@@ -85,7 +85,7 @@ class Dialect:
     report_version: ReportVersion = "auto"
     """Layout of the report header; auto decides by the first byte."""
     first_bytes: tuple[tuple[int, int], ...] = ()
-    """(first byte, layout 5, 10, 20) that differ from that."""
+    """(first byte, layout 5, 10 or 20): first bytes that mean another layout."""
     any_report_length: bool = False
     """Length of Report 1.0 is not compared with what the metadata bits imply, and a Report 2.0 reaches to
     the end of the datagram, whatever its Report Length.
@@ -97,22 +97,22 @@ class Dialect:
     report_types: tuple[tuple[int, int], ...] = ()
     """Report 2.0: (RepType whose main contents have a form of their own, their bytes, which are skipped)."""
     bare_group: int = 0
-    """Report 2.0: InType of what follows the group header at once; 0: individual reports do."""
+    """Report 2.0: InType of the data that directly follows the group header; 0: individual reports follow."""
 
     # -- where INT is
     packets: bool = False
-    """Frames that are no reports are searched for INT."""
+    """Frames that are not reports are searched for INT."""
     assume_int: bool = False
     """Every TCP and UDP packet in a report that is not about a drop carries INT, though nothing indicates it.
     """
     int_dscp: tuple[int, ...] = (0x17, 0x20, 0x01)
     """DSCP values of packets that carry INT after TCP or UDP."""
     int_dscp_bit: int = 0
-    """… or a bit (1 to 32) that is set in the DSCP of all of them."""
+    """A bit (1 to 32) of the DSCP that also marks packets that carry INT; 0: none."""
     int_ports: tuple[int, ...] = ()
     """UDP destination ports of packets that carry INT."""
     tcp_ports: bool = False
-    """These are TCP ports too."""
+    """`int_ports` are also TCP ports."""
     fixed_tcp: bool = False
     """INT follows the first 20 bytes of a TCP header, before its options."""
     any_ip_length: bool = False
@@ -160,7 +160,7 @@ class Dialect:
     reversed: bool = False
     """Bit 0 of the instruction bitmap is the least significant one."""
     mx_record: bool = False
-    """The node's metadata follow the MX header."""
+    """The node's metadata follows the MX header."""
     npt_shifts: tuple[int, int, int] = (2, 0, 0)
     """Where the shim's 16 bits hold the original DSCP (NPT 0), port (1) and protocol (2): right shifts."""
     md_shifts: tuple[int, int, int] = (27, 26, 25)
@@ -174,7 +174,7 @@ class Dialect:
     domains: tuple[Domain, ...] = ()
     """Domain-specific metadata whose sizes are known."""
     clock: Clock = Clock()
-    """What times mean."""
+    """Meaning of times."""
 
     def table(self) -> npt.NDArray[np.uint8]:
         """What the decoders look up, uint8 [rules.TABLE]; read-only."""

@@ -141,7 +141,7 @@ class RoceReason(IntEnum):
     TRUNCATED = 1
     """The packet ends before a header, or is not an InfiniBand transport packet."""
     BAD_ICRC = 2
-    """The invariant CRC is not that of the packet."""
+    """The invariant CRC does not match the packet."""
     UNKNOWN_OPCODE = 3
     """An opcode, or a transport version, that the software NIC does not have, or an opcode that its queue
     pair's service does not allow.

@@ -101,7 +101,7 @@ def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None
 @app.command()
 def forget(
     settings: ClusterOptions,
-    member: Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.")],
+    member: Annotated[str, typer.Argument(metavar="MEMBER", help="Name of the member.")],
     force: Annotated[
         bool, option("--force", help="Also if it is not missing; it comes back if it runs.")
     ] = False,

@@ -26,7 +26,9 @@ class ClusterOptions(NamedOptions):
         Key("cluster.nats"),
     ] = None
     cluster: Annotated[
-        str | None, option("--cluster", metavar="NAME", help="Its name (cluster.name)."), Key("cluster.name")
+        str | None,
+        option("--cluster", metavar="NAME", help="Name of the cluster (cluster.name)."),
+        Key("cluster.name"),
     ] = None
 
 

@@ -33,7 +33,7 @@ Places = Annotated[
         "c1=http://192.0.2.7:8080,192.0.2.7. Default of the NIC: the host of the API.",
     ),
 ]  # fmt: skip
-Members = Annotated[list[str], typer.Argument(metavar="NAME…", help="Their names.")]
+Members = Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of the owners.")]
 
 
 @app.command()

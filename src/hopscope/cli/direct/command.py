@@ -256,7 +256,7 @@ def report(
     ] = "127.0.0.1:40040",
     topology: TopologyOption = "fat-tree:4",
     connections: Annotated[
-        int, option("--connections", metavar="N", min=1, max=100_000, help="TCP connections.")
+        int, option("--connections", metavar="N", min=1, max=100_000, help="Number of TCP connections.")
     ] = 200,
     seed: SeedOption = 1,
     rate: Annotated[float, option("--rate", metavar="N", min=1, help="Reports per second.")] = 100_000,

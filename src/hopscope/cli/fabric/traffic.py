@@ -54,7 +54,7 @@ class TrafficRequest(Options):
             help="Sender; udp: repeatable, `all`: every host.",
         ),
     ] = None  # fmt: skip
-    ipv6: Annotated[bool, option("--ipv6", "-6", help="IPv6.")] = False
+    ipv6: Annotated[bool, option("--ipv6", "-6", help="Use IPv6.")] = False
     seed: Annotated[
         int | None,
         option("--seed", metavar="N", show_default=str(_SEED), help="udp: seed of the random hosts."),

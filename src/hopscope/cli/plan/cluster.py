@@ -57,14 +57,14 @@ class MachineOptions(Options):
 
     members: Annotated[
         int | None,
-        option("--members", metavar="COUNT", help="Members.", show_default="as many as are needed"),
+        option("--members", metavar="COUNT", help="Number of members.", show_default="as many as are needed"),
     ] = None
-    cores: Annotated[int, option("--cores", metavar="COUNT", help="Cores of a member.")] = 16
+    cores: Annotated[int, option("--cores", metavar="COUNT", help="Cores per member.")] = 16
     headroom: Annotated[
         float, option("--headroom", metavar="SHARE", help="Share of cores and network cards that stays free.")
     ] = 0.5
     down: Annotated[
-        int, option("--down", metavar="COUNT", help="Members that may be away with this headroom left.")
+        int, option("--down", metavar="COUNT", help="Members that may be down with this headroom left.")
     ] = 1
     line_rate: Annotated[
         str, option("--line-rate", metavar="BITS", help="Rate of a member's network card.")

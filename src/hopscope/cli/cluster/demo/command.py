@@ -31,7 +31,7 @@ SEEN = 1000
 class DemoOptions(Options):
     """How much is shown."""
 
-    nodes: Annotated[int, option("--nodes", metavar="N", min=2, max=9, help="Collectors.")] = 3
+    nodes: Annotated[int, option("--nodes", metavar="N", min=2, max=9, help="Number of collectors.")] = 3
     rate: Annotated[
         float,
         option("--rate", metavar="N", min=100, max=100_000, help="Reports per second, of all switches."),

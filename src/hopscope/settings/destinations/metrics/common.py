@@ -12,7 +12,7 @@ class MetricsSettings(Section):
     """One destination of metrics; every kind has more settings."""
 
     kind: str
-    """What it is: `remote_write`, `influxdb` or `otlp`."""
+    """Kind of the server: `remote_write`, `influxdb` or `otlp`."""
     every_seconds: Seconds = Field(default=15.0, ge=1, le=3600)
     """How often metrics are taken and sent."""
     queue_rounds: int = Field(default=240, ge=1, le=10_000)

@@ -16,7 +16,9 @@ class RemoteWriteSettings(TlsSettings, MetricsSettings):
     url: str = Field(default="http://127.0.0.1:9090/api/v1/write", pattern=r"^https?://[^\s?#]+$")
     """Address to which samples are posted."""
     version: int = Field(default=1, ge=1, le=2)
-    """Version of the protocol; version 2 does not repeat names and help texts."""
+    """Version of the protocol. With version 2, which the server must know, names and help texts are not
+    repeated.
+    """
     labels: dict[Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")], str] = Field(default={})
     """Labels of all series; `job` is `hopscope` and `instance` the name of the collector unless set here."""
     user: str = ""
