@@ -9,14 +9,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from hopscope.detect.places import keys_of_places
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import History
-from hopscope.present.series import heat_map
 from hopscope.present.series.heat_map import HeatRow, Sort, find_highest
 from hopscope.present.series.places import Buckets, Place
-from hopscope.present.series.samples import Sample, Samples, key_of
+from hopscope.present.series.samples import Sample, Samples
 from support.event_make import START_NS, Events
+from support.in_parts import InParts
 
 BUCKETS = Buckets.of(START_NS, START_NS + 90 * 10**9, 30)
 
@@ -32,7 +33,9 @@ def made(metric: Metric, count: int = 4000) -> Events:
     events["kind"][lost], events["metric"][lost] = Kind.DROP, Metric.NONE
     events["node_id"] = rng.choice([*range(1, 30), NO_NODE], count)
     events["port"] = rng.choice([0, 1, 400, NO_PORT], count)
-    events["ident"], events["value"] = rng.integers(0, 3, count), rng.integers(0, 40, count)
+    wide = metric in (Metric.LINK_UTILIZATION, Metric.BUFFER_OCCUPANCY)
+    events["ident"] = rng.choice([0, 1, 65_536, 65_537] if wide else [0, 1, 255], count)
+    events["value"] = rng.integers(0, 40, count)
     return events
 
 
@@ -51,9 +54,10 @@ class Sampled:
         more = [Place(2, None, None), Place(99, 7, 1), Place(100, None, 2)]
         self.samples = []
         for at, chosen in ((2, places[::3]), (12, places[::2] + more)):
-            keys = np.unique(np.array([key_of(place) for place in chosen], np.uint64))
+            keys = np.unique(keys_of_places(chosen))
             self.samples.append((at, Sample(at, keys, rng.integers(0, 60, len(keys)).astype(np.uint32))))
-        self.places = {key_of(place): place for place in places + more}
+        every = places + more
+        self.places = dict(zip(keys_of_places(every).tolist(), every, strict=True))
 
     def over(self, metric: str, buckets: Buckets) -> list[tuple[int, Sample]]:
         """As `Samples.over`."""
@@ -100,21 +104,20 @@ def by_hand(
     ]
 
 
-@pytest.mark.parametrize("most", [heat_map.MOST_CELLS, 50], ids=["few cells", "many cells"])
-@pytest.mark.parametrize("metric", ["queue_occupancy", "link_utilization", "hop_latency", "drop"])
-def test_heat_maps_equal_brute_force(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, most: int
-) -> None:
+@pytest.mark.parametrize("kind", [History, InParts], ids=["at once", "in parts"])
+@pytest.mark.parametrize(
+    "metric", ["queue_occupancy", "buffer_occupancy", "link_utilization", "hop_latency", "drop"]
+)
+def test_heat_maps_equal_brute_force(tmp_path: Path, metric: str, kind: type[History]) -> None:
     """Places, their number, order, peaks, events and values, with and without samples; also if there are more
-    values than are read at once.
+    places than a query has memory for, and of ports and buffers whose ids differ by 65,536.
     """
-    monkeypatch.setattr(heat_map, "MOST_CELLS", most)
     events = made(Metric.HOP_LATENCY if metric == "drop" else Metric[metric.upper()])
     (tmp_path / "segments").mkdir()
     write_segment(tmp_path, events)
     places = list(dict.fromkeys(place_in(row, metric) for row in events if row["node_id"] != NO_NODE))
     sorts: tuple[Sort, ...] = ("peak", "events", "place")
-    with History(tmp_path) as history:
+    with kind(tmp_path) as history:
         for samples in (None, Sampled(places)):
             for sort in sorts:
                 for rows, nodes in ((10, ()), (200, (2, 7, 99)), (1000, ())):

@@ -7,12 +7,12 @@ import time
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
+from hopscope.detect.places import keys_of_places
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.series.places import Buckets, Place
-from hopscope.present.series.samples import Samples, key_of, place_of
+from hopscope.present.series.samples import Samples
 
 pytestmark = pytest.mark.kernel
 QUEUE = "node=leaf-2&port=3&queue=2"
@@ -77,8 +77,7 @@ def test_a_value_that_came_and_went_between_samples_is_its_peak(collector: Any) 
     collector.report(occupancy=8)
     samples.take()
     now = time.time_ns()
-    key = np.array([key_of(Place(13, 3, 2))], np.uint64)
-    assert place_of(int(key[0])) == Place(13, 3, 2)
+    key = keys_of_places([Place(13, 3, 2)])
     found = samples.over("queue_occupancy", Buckets(now - 60 * 10**9, 60 * 10**9, 2))
     samples.close()
     assert [sample.of(key)[1].tolist() for _, sample in found] == [[7], [16], [8]]  # `over` takes one, too

@@ -11,3 +11,7 @@ class HistoryError(HopscopeError):
 
 class DamagedError(HistoryError):
     """A Parquet file that cannot be read, or is not what was written: it is skipped, or renamed."""
+
+
+class TooLargeError(HistoryError):
+    """A question needs more memory than it may have."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import duckdb
 import numpy as np
@@ -18,7 +18,7 @@ from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
 from ..detect.flows.flow_ids import FlowIds
 from .columns import connect
-from .errors import HistoryError
+from .errors import HistoryError, TooLargeError
 from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
@@ -197,13 +197,17 @@ class History(EventQuestions):
         recorded: Filters | None = None,
         chosen: tuple[FlowIds, bool] | None = None,
         described: Sequence[tuple[str, str]] | None = None,
+        *,
+        given: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Table:
-        """Run a SELECT over EVENTS, the filtered events, and RECORDED, those of fewer filters. `chosen`: of
-        these flows alone, or of all others; `described`: as in `fetch`.
+        """Run a SELECT over EVENTS, the filtered events, RECORDED, those of fewer filters, and GIVEN, rows of
+        these columns. `chosen`: of these flows alone, or of all others; `described`: as in `fetch`.
         """
 
         def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
             snapshot = self._source.undamaged(snapshot)
+            if given is not None:
+                cursor.register("GIVEN", dict(given))
             if chosen is None:
                 every = snapshot.select(cursor)
             else:
@@ -243,7 +247,7 @@ class History(EventQuestions):
                 try:
                     return ask(snapshot, cursor)
                 except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
-                    raise HistoryError(f"the query needs too much memory: {first_line(error)}") from error
+                    raise TooLargeError(f"the query needs too much memory: {first_line(error)}") from error
                 except duckdb.Error as error:
                     if attempt == _TRIES - 1:
                         raise HistoryError(first_line(error)) from error

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from ..detect.distributions.quantiles import By, Distribution
+    from ..detect.places import Place
     from .reading.filters import Filters, QueueFilters
+    from .reading.highest import By as HighestBy
+    from .reading.highest import Highest
     from .reading.page import Order
     from .reading.table import Table
 
@@ -60,9 +66,22 @@ class HistoryLike(Protocol):
 
     def peaks(
         self, metric: str, *, bucket_ns: int | None = None, limit: int | None = 100,
-        **filters: Unpack[Filters],
+        places: Collection[Place] = (), **filters: Unpack[Filters],
     ) -> Table:  # fmt: skip
         """Places by the highest value of a metric, or their values by time."""
+        ...
+
+    def highest(
+        self, metric: str, *, by: HighestBy = "highest", limit: int = 100,
+        more: Mapping[str, npt.NDArray[Any]] | None = None, **filters: Unpack[Filters],
+    ) -> Highest:  # fmt: skip
+        """The first places by the highest value of a metric, or by events, and how many there are. `more`
+        values, which are no events, only beside those of one data folder.
+        """
+        ...
+
+    def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
+        """The first places by the sum of their hop latencies, or by drop reports."""
         ...
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:

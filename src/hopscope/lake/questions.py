@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Unpack
@@ -111,8 +111,15 @@ class LakeQuestions(EventQuestions):
         return table
 
     def _grouped(
-        self, select: str, limit: int | None, filters: Filters, recorded: Filters | None = None
+        self,
+        select: str,
+        limit: int | None,
+        filters: Filters,
+        recorded: Filters | None = None,
+        *,
+        given: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Table:
+        assert given is None  # rows of one member
         statement = self._selected(select, _EVERY, filters, recorded, lambda: _further(filters))
         wanted = filters if recorded is None else recorded
         return self._asked(TailRequest(wanted, _named_columns(statement)), partial(_rows, statement, limit))

@@ -54,9 +54,9 @@ def bottleneck(
     """Attribute latency and loss to switches, ports and queues.
 
     Queues are ordered by their share of the latency of all packets in the time window, and by their share of
-    the drops; the hops of a flow by their share of its latency, next to the usual latency there. If a value
-    has two bounds, they are those of its bin. For a cluster, the answer comes from history, without live
-    flows and gauges.
+    the drops. Without a window, live state counts since it began, and the last hour of history. The hops of a
+    flow are ordered by their share of its latency, next to the usual latency there. Two bounds of a value
+    are those of its bin. For a cluster, the answer comes from history, without live flows and gauges.
     """
     from ...present.collector_state import CollectorState
 
@@ -107,7 +107,7 @@ def _print_network(found: dict[str, Any], answer: Answer) -> None:
         )
     answer.put(PLACE_COLUMNS, found["items"], _texts_of(answer.form))
     if found["losses"] and answer.form is Format.TABLE:
-        print("\ndropped packets")
+        print(f"\ndropped packets since {found['history_since']}")
         answer.put(LOSS_COLUMNS, found["losses"], _texts_of(answer.form))
 
 
@@ -161,6 +161,8 @@ def _chosen(state: CollectorState, flow: str | None, flow_id: str | None) -> tup
 def _print_source(found: dict[str, Any], empty: str) -> None:
     span = f", {found['since']} to {found['until'] or 'now'}" if found.get("since") else ""
     source = _SOURCES.get(found["source"])
+    if found["source"] == "flows" and found.get("history_since"):
+        span = f", with highest values since {found['history_since']}"
     print(f"hopscope: {empty}" if source is None else f"from {source}{span}", file=sys.stderr)
 
 

@@ -6,15 +6,17 @@ If the lake does not answer, the members' own histories are asked (`members_hist
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 from ...base.deadline import Deadline
 from ...base.errors import HopscopeError
 from ...history.reading.filters import Filters, QueueFilters
+from ...history.reading.highest import By as HighestBy
+from ...history.reading.highest import Highest
 from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.database import LakeError
@@ -37,9 +39,13 @@ from .tables import read_rows, table_of
 from .tails import KIND, TailAnswerer, after_marks, decode, request_json
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from ...detect.distributions.quantiles import By, Distribution
+    from ...detect.places import Place
 
 
+T = TypeVar("T", Table, Highest)
 Found: TypeAlias = "tuple[str, Records, str]"
 """An answer: incarnation, EVENT records, and why they are not all."""
 
@@ -143,10 +149,29 @@ class LakeHistory:
         *,
         bucket_ns: int | None = None,
         limit: int | None = 100,
+        places: Collection[Place] = (),
         **filters: Unpack[Filters],
     ) -> Table:
         """Places by the highest value of a metric, or their values by time."""
-        return self._either(lambda asked: asked.peaks(metric, bucket_ns=bucket_ns, limit=limit, **filters))
+        return self._either(
+            lambda asked: asked.peaks(metric, bucket_ns=bucket_ns, limit=limit, places=places, **filters)
+        )
+
+    def highest(
+        self,
+        metric: str,
+        *,
+        by: HighestBy = "highest",
+        limit: int = 100,
+        more: Mapping[str, npt.NDArray[Any]] | None = None,
+        **filters: Unpack[Filters],
+    ) -> Highest:
+        """The first places by the highest value of a metric, or by events."""
+        return self._either(lambda asked: asked.highest(metric, by=by, limit=limit, more=more, **filters))
+
+    def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
+        """The first places by the sum of their hop latencies, or by drop reports."""
+        return self._either(lambda asked: asked.sums(metric, limit=limit, **filters))
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Labels by port and period."""
@@ -210,7 +235,7 @@ class LakeHistory:
             self._asker.prepare()
         self._deadline.begin()
 
-    def _either(self, ask: Callable[[LakeQuestions | MembersHistory], Table]) -> Table:
+    def _either(self, ask: Callable[[LakeQuestions | MembersHistory], T]) -> T:
         self._begin()
         try:
             return ask(self._questions)

@@ -6,18 +6,24 @@ A flow is known by its 5-tuple: its id is that of one member, and other members 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.deadline import Deadline
 from ...detect.distributions.quantiles import By, Distribution, grouped
+from ...detect.places import Place
+from ...detect.records import Kind
 from ...history.errors import HistoryError
 from ...history.reading.distributions import Window
 from ...history.reading.filters import Filters, QueueFilters
+from ...history.reading.highest import By as HighestBy
+from ...history.reading.highest import Highest, PlacePeak
 from ...history.reading.map_sql import DROPS
 from ...history.reading.page import Order
 from ...history.reading.table import Table
@@ -31,6 +37,8 @@ from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions
 
 F = TypeVar("F", Rows, Counts)
 _HOP = ("node_id", "port")
+MOST_DROPS = 100_000
+"""Drop reports that are counted."""
 
 
 class MembersHistory:
@@ -142,6 +150,7 @@ class MembersHistory:
         *,
         bucket_ns: int | None = None,
         limit: int | None = 100,
+        places: Collection[Place] = (),
         **filters: Unpack[Filters],
     ) -> Table:
         """Of all members."""
@@ -152,12 +161,54 @@ class MembersHistory:
                 method="peaks", metric=metric, bucket_ns=bucket_ns, filters=FiltersModel.of(filters)
             )
         )
-        rows = [_peak(parts) for parts in _grouped(found, key).values()]
+        groups = _grouped(found, key)
+        rows = [_peak(parts) for group, parts in groups.items() if not places or group[-3:] in places]
         if bucket_ns is None:
             return _top(rows, found, limit, place)
         rows.sort(key=lambda row: (row["bucket"], *_numbers(row, place)))
         truncated = limit is not None and len(rows) > limit
         return table_of(rows[:limit], _columns(found)[1:], truncated=truncated)
+
+    def highest(
+        self,
+        metric: str,
+        *,
+        by: HighestBy = "highest",
+        limit: int = 100,
+        more: Mapping[str, npt.NDArray[Any]] | None = None,
+        **filters: Unpack[Filters],
+    ) -> Highest:
+        """Of all members: one that is high at none of them may be high by the events of all."""
+        assert more is None
+        table = self.peaks(metric, limit=None, **filters)
+        values = "events" if metric == Kind.DROP.label else "highest"
+        columns = (table[name].tolist() for name in (*_HOP, "ident", values, "events"))
+        rows = [
+            PlacePeak(tuple(place), value, events) for *place, value, events in zip(*columns, strict=True)
+        ]
+        return Highest.ranked(len(rows), sum(row.highest for row in rows), rows, by, limit)
+
+    def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
+        """Of all members, added; of drop reports, the newest MOST_DROPS of each."""
+        if metric == Kind.DROP.label:
+            chosen: Filters = {**filters, "kinds": (metric,)}
+            table = self.events(limit=MOST_DROPS, **chosen)
+            columns = (table[name].tolist() for name in (*_HOP, "ident"))
+            drops = Counter(
+                (node, port, None if ident is None else ident & 0xFF)
+                for node, port, ident in zip(*columns, strict=True)
+                if node is not None
+            )
+            rows = [PlacePeak(place, count, count) for place, count in drops.items()]
+        else:
+            table = self.hops(limit=None, **filters)
+            columns = (table[name].tolist() for name in (*_HOP, "mean", "events"))
+            rows = [
+                PlacePeak((node, port, None), round(mean * events), events)
+                for node, port, mean, events in zip(*columns, strict=True)
+                if node is not None
+            ]
+        return Highest.ranked(len(rows), sum(row.highest for row in rows), rows, "highest", limit)
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Of each member that takes labels."""

@@ -10,11 +10,9 @@ import numpy as np
 from ...wire.records import Records
 from ..flows.reading.flow_hops import FlowHops
 from ..flows.reading.state import queues_by_port
-from ..records import NO_PORT, PortKind
-from .shares import Gauge, Place, Queues, QueueShare, Sums, Words, key_of, keys_of
-
-_NO_PORT = 0xFFFFFFFF
-"""A port that no row of the port table has."""
+from ..places import UNKNOWN, Place, Words, keys_of, keys_of_places, ports_of
+from ..records import PortKind
+from .shares import Gauge, Queues, QueueShare, Sums
 
 
 class PlaceSums:
@@ -38,7 +36,7 @@ class PlaceSums:
             known = block.flows["state"] & 2 > 0
             slow = known & (block.flows["latency_latest"] > self.slow_above_ns)
         self.slow_flows += int(slow.sum())
-        keys = self._queues.resolved(keys_of(hops["node_id"], hops["egress_port"], block.queue))
+        keys = self._queues.resolved(keys_of(hops["node_id"], ports_of(hops["egress_port"]), block.queue))
         has_latency = (hops["state"] & 1).astype(np.uint64)
         slowed = np.flatnonzero(slow[owner])  # a flow may pass a place twice
         _, first = np.unique(
@@ -67,16 +65,15 @@ def _summed(keys: Words, *columns: Words) -> tuple[Words, ...]:
 def gauges_of(ports: Records, places: Sequence[Place]) -> dict[Place, tuple[Gauge, Gauge]]:
     """(Occupancy, utilisation) of places, if PORT records have them."""
     by_port = queues_by_port(ports)
-    node, port, ident = ports["node_id"], ports["port"], ports["ident"]
-    if not by_port:
-        port = np.full(len(ports), NO_PORT)
-    of_queue = [key_of((node, port if by_port else None, queue)) for node, port, queue in places]
-    of_link = [node << 32 | (_NO_PORT if port is None else port) for node, port, _ in places]
-    queues = _gauges(ports, PortKind.QUEUE, keys_of(node, port, ident), of_queue)
-    links = _gauges(ports, PortKind.EGRESS, node.astype(np.uint64) << np.uint64(32) | ident, of_link)
+    nodes, idents, unknown = ports["node_id"], ports["ident"], np.full(len(ports), UNKNOWN)
+    of_queue = keys_of_places([(node, port if by_port else None, queue) for node, port, queue in places])
+    of_link = keys_of_places([(node, port, None) for node, port, _ in places])
+    rows = keys_of(nodes, ports_of(ports["port"]) if by_port else unknown, idents)
+    queues = _gauges(ports, PortKind.QUEUE, rows, of_queue)
+    links = _gauges(ports, PortKind.EGRESS, keys_of(nodes, idents, unknown), of_link)
     return {
         place: (queues.get(queue, Gauge()), links.get(link, Gauge()))
-        for place, queue, link in zip(places, of_queue, of_link, strict=True)
+        for place, queue, link in zip(places, of_queue.tolist(), of_link.tolist(), strict=True)
     }
 
 
@@ -89,9 +86,9 @@ def with_gauges(shares: Sequence[QueueShare], ports: Records) -> list[QueueShare
     ]
 
 
-def _gauges(ports: Records, kind: PortKind, keys: Words, wanted: Sequence[int]) -> dict[int, Gauge]:
+def _gauges(ports: Records, kind: PortKind, keys: Words, wanted: Words) -> dict[int, Gauge]:
     """First value of each row of this kind whose key is in `wanted`."""
-    chosen = (ports["kind"] == kind) & (ports["state"] & 1 > 0) & np.isin(keys, np.array(wanted, np.uint64))
+    chosen = (ports["kind"] == kind) & (ports["state"] & 1 > 0) & np.isin(keys, wanted)
     at = np.flatnonzero(chosen)
     values = (ports[name][at, 0].tolist() for name in ("latest", "highest"))
     rows = zip(keys[at].tolist(), *values, strict=True)

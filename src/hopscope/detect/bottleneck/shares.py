@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..distributions.quantiles import Distribution, Quantile
 from ..flows.reading.flow_hops import NO_QUEUE, FlowHops
+from ..places import Place, Words, keys_of_places, places_of
 from ..records import NO_PORT
 from ..sink.records import Measure
 
-Place = tuple[int, int | None, int | None]
-"""(node id, egress port, queue); None: unknown."""
-Words = npt.NDArray[np.uint64]
 By = Literal["mean", "latest"]
 _NULL = 0xFFFFFFFF
 SLOW, SLOW_MEDIANS = 0.95, 8
@@ -111,7 +108,7 @@ class Sums:
     """Sums over live flows, or over events, of some places; uint64 [places] each."""
 
     places: Words
-    """See `keys_of`, ascending."""
+    """See `places.keys_of`, ascending."""
     latency_ns: Words
     """Sum of latencies."""
     packets: Words
@@ -129,30 +126,7 @@ class Sums:
         if self.slow_flows is None:
             return None
         at = np.flatnonzero(self.slow_flows)
-        pairs = zip(self.places[at].tolist(), self.slow_flows[at].tolist(), strict=True)
-        return {place_of(key): flows for key, flows in pairs}
-
-
-def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], queue: npt.NDArray[Any]) -> Words:
-    """Places as numbers that sort by (node, port, queue), unknown ones first.
-
-    An unknown port is NO_PORT, an unknown queue NO_QUEUE.
-    """
-    after = [(part.astype(np.int64) + 1 & 0xFFFF).astype(np.uint64) for part in (port, queue)]
-    return node.astype(np.uint64) << np.uint64(32) | after[0] << np.uint64(16) | after[1]
-
-
-def key_of(place: Place) -> int:
-    """`keys_of` for one place."""
-    node, *parts = place
-    port, queue = (0 if part is None else part + 1 for part in parts)
-    return node << 32 | port << 16 | queue
-
-
-def place_of(key: int) -> Place:
-    """The place with this key (see `keys_of`)."""
-    port, queue = ((key >> shift & 0xFFFF) - 1 for shift in (16, 0))
-    return key >> 32, None if port < 0 else port, None if queue < 0 else queue
+        return dict(zip(places_of(self.places[at]), self.slow_flows[at].tolist(), strict=True))
 
 
 class Queues:
@@ -188,13 +162,13 @@ class Queues:
         return found[0] if len(found) == 1 else place
 
     def resolved(self, keys: Words) -> Words:
-        """`resolve` for many places, given and returned as keys (see `keys_of`)."""
-        only = {
-            key_of((*port, None)): key_of(found[0]) for port, found in self._ports.items() if len(found) == 1
-        }
+        """`resolve` for many places, given and returned as keys (see `places.keys_of`)."""
+        only = {(*port, None): found[0] for port, found in self._ports.items() if len(found) == 1}
         if not only:
             return keys
-        ports, places = np.array(sorted(only.items()), np.uint64).T
+        ports, places = keys_of_places(list(only)), keys_of_places(list(only.values()))
+        order = np.argsort(ports)
+        ports, places = ports[order], places[order]
         at = np.minimum(np.searchsorted(ports, keys), len(ports) - 1)
         return np.where(ports[at] == keys, places[at], keys)
 
@@ -321,14 +295,14 @@ def of_sums(sums: Sums, limit: int | None = None) -> list[QueueShare]:
     order = known[np.argsort(~sums.latency_ns[known], kind="stable")][:limit]  # places ascend
     total = sum(sums.latency_ns[known].tolist())
     slow = None if sums.slow_flows is None else sums.slow_flows[order].tolist()
-    columns = (sums.places, sums.latency_ns, sums.packets)
-    rows = zip(*(column[order].tolist() for column in columns), slow or [None] * len(order), strict=True)
+    columns = (column[order].tolist() for column in (sums.latency_ns, sums.packets))
+    rows = zip(places_of(sums.places[order]), *columns, slow or [None] * len(order), strict=True)
     return [
         QueueShare(
-            place_of(key), latency / total if total else 0.0, latency, packets, latency / packets,
+            place, latency / total if total else 0.0, latency, packets, latency / packets,
             None, None, None, Gauge(), Gauge(), flows,
         )
-        for key, latency, packets, flows in rows
+        for place, latency, packets, flows in rows
     ]  # fmt: skip
 
 
@@ -336,13 +310,6 @@ def _ranked(found: Sequence[QueueShare]) -> list[QueueShare]:
     total = sum(entry.latency_sum_ns for entry in found)
     shares = [replace(entry, share=entry.latency_sum_ns / total if total else 0.0) for entry in found]
     return sorted(shares, key=lambda entry: (-entry.latency_sum_ns, _sortable(entry.place)))
-
-
-def of_drops(drops: Mapping[Place, int]) -> list[LossShare]:
-    """Places by their share of all drops, largest first."""
-    total = sum(drops.values())
-    ranked = sorted(drops.items(), key=lambda entry: (-entry[1], _sortable(entry[0])))
-    return [LossShare(place, count / total, count) for place, count in ranked if count]
 
 
 def slow_above(end_to_end: Distribution | None) -> int | None:

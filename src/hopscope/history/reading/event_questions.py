@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
@@ -11,18 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.names import Names
-from ...detect.records import MEASURED, Kind, Metric
+from ...detect.places import Place
+from ...detect.records import MEASURED, Kind
 from ...wire.address import address
-from ..errors import HistoryError
+from ..errors import HistoryError, TooLargeError
 from .filters import HEAD, Filters, to_ns, where
+from .highest import By, Highest, Part, highest_sql, listed_sql, sums_sql, values_sql
 from .long_paths import LongPaths
 from .map_sql import STEP_KINDS, VALUE_KINDS, activity_sql, moment_sql, steps_sql
 from .page import Order
 from .table import Table
 
 _OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
-WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
-"""Metrics whose places have a queue or a buffer."""
+_PARTS, _MOST_PARTS = 8, 64
+"""Into so many parts the switches are split, each time that a question needs too much memory."""
 _OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
 """Filters that keep all events of a flow's record, or none."""
 _SWEPT = f"kind = 'push' OR (kind = 'cleared' AND reason NOT IN {MEASURED})"
@@ -169,44 +171,81 @@ class EventQuestions(ABC):
         *,
         bucket_ns: int | None = None,
         limit: int | None = 100,
+        places: Collection[Place] = (),
         **filters: Unpack[Filters],
     ) -> Table:
         """Places by the highest value of a metric in their events: node, port, ident (queue or buffer),
         highest and lowest value, the latest with its time, and the number of events. `drop` is a metric
-        here: each drop report has the value 1.
+        here: each drop report has the value 1. `places`: only these.
 
         With `bucket_ns` also by time, in buckets from the epoch on, the oldest first.
         """
-        if metric == Kind.DROP.label:
-            condition, value, highest = f"kind = '{metric}'", "1", "1"
-            filters = _only(filters, kinds=[metric])
-        else:
-            name = Metric[metric.upper()].label
-            filters = _only(filters, metrics=[name])
-            condition = f"""metric = '{name}' AND kind != 'flow_record'
-                AND (reason IS NULL OR reason IN {MEASURED})"""
-            value = highest = "value"
-            if name.startswith("label_"):
-                highest = "CASE WHEN kind = 'label_record' THEN previous ELSE value END"
-        port = {"link_utilization": "ident", "buffer_occupancy": "NULL"}.get(metric, "port")
-        ident = "ident" if metric in WITH_IDENT else "NULL"
-        bucket, order = "", "highest DESC"
+        bucket, by, order = "NULL", "node_id, port, ident", "highest DESC"
         if bucket_ns is not None:
             if bucket_ns <= 0:
                 raise HistoryError("a bucket must be longer than 0 s")
             bucket = f"make_timestamp_ns(epoch_ns(time) // {bucket_ns} * {bucket_ns})"
-            order = "bucket"
-        by = "bucket, node_id, port, ident" if bucket else "node_id, port, ident"
+            by, order = f"bucket, {by}", "bucket"
         return self._grouped(
             f"""SELECT {by}, max(highest)::UBIGINT AS highest, min(value)::UBIGINT AS lowest,
             arg_max(value, (time, sequence))::UBIGINT AS latest, max(time) AS time, count(*) AS events
-            FROM (SELECT {bucket or "NULL"} AS bucket, node_id, {port}::USMALLINT AS port,
-                {ident}::UINTEGER AS ident, {value} AS value, {highest} AS highest, time, sequence
-                FROM EVENTS WHERE node_id IS NOT NULL AND {condition})
+            FROM (SELECT *, {bucket} AS bucket FROM ({values_sql(metric)}){listed_sql(places)})
             GROUP BY {by} ORDER BY {order}, node_id, port, ident""",
             limit,
-            filters,
+            _of_metric(filters, metric),
         )
+
+    def highest(
+        self,
+        metric: str,
+        *,
+        by: By = "highest",
+        limit: int = 100,
+        more: Mapping[str, npt.NDArray[Any]] | None = None,
+        **filters: Unpack[Filters],
+    ) -> Highest:
+        """The first places by the highest value of a metric in their events, or by the number of these, and
+        how many places there are. Those without a value above 0 come last; see `peaks`.
+
+        `more`: values of places that are no events, in the columns `node_id`, `port`, `ident` (-1: unknown)
+        and `value`.
+        """
+        return self._in_parts(
+            lambda part: highest_sql(metric, by, part, with_more=more is not None),
+            limit,
+            _of_metric(filters, metric),
+            by,
+            more,
+        )
+
+    def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
+        """The first places by the sum of the `hop_latency` of their events (by switch and port), or by the
+        number of `drop` reports (by switch, port and queue), the sum over all, and how many there are.
+        """
+        return self._in_parts(lambda part: sums_sql(metric, part), limit, _of_metric(filters, metric))
+
+    def _in_parts(
+        self,
+        select: Callable[[Part], str],
+        limit: int | None,
+        filters: Filters,
+        by: By = "highest",
+        more: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> Highest:
+        """The first places of a SELECT. A storm may have as many places as events: if they need too much
+        memory, those of some switches are asked for after those of others.
+        """
+        parts = 1
+        while True:
+            try:
+                tables = [
+                    self._grouped(select((part, parts)), limit, filters, given=more) for part in range(parts)
+                ]
+                return Highest.of(tables, by, limit)
+            except TooLargeError:
+                parts *= _PARTS
+                if parts > _MOST_PARTS:
+                    raise
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Labels by port and period, newest first: number, mean and highest latency (ns), queue (bytes)."""
@@ -259,9 +298,17 @@ class EventQuestions(ABC):
 
     @abstractmethod
     def _grouped(
-        self, select: str, limit: int | None, filters: Filters, recorded: Filters | None = None
+        self,
+        select: str,
+        limit: int | None,
+        filters: Filters,
+        recorded: Filters | None = None,
+        *,
+        given: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Table:
-        """Run a SELECT over EVENTS, the filtered events, and RECORDED, those of fewer filters."""
+        """Run a SELECT over EVENTS, the filtered events, RECORDED, those of fewer filters, and GIVEN, rows
+        of these columns.
+        """
 
     def _selected(
         self, select: str, every: str, filters: Filters, recorded: Filters | None, long_paths: LongPaths
@@ -294,6 +341,12 @@ class EventQuestions(ABC):
         ]
         table.columns[f"{prefix}node"] = text_column(node)
         table.columns[f"{prefix}port_name"] = text_column(port)
+
+
+def _of_metric(filters: Filters, metric: str) -> Filters:
+    if metric == Kind.DROP.label:
+        return _only(filters, kinds=[metric])
+    return _only(filters, metrics=[metric])
 
 
 def _only(filters: Filters, **further: Collection[str]) -> Filters:

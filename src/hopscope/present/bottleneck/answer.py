@@ -19,37 +19,34 @@ from ...detect.bottleneck.shares import (
     Gauge,
     HopShare,
     LossShare,
-    Place,
     QuantileRange,
     Queues,
     QueueShare,
-    Sums,
-    keys_of,
-    of_drops,
     of_flow,
     of_network,
     of_sums,
-    place_of,
     quantile,
     slow_above,
 )
 from ...detect.distributions.quantiles import Distribution
 from ...detect.flows.reading.flow_hops import NO_QUEUE
+from ...detect.places import Place
 from ...detect.records import NO_PORT
 from ..collector_state import CollectorState
-from ..series.places import integers
+from ..series.places import times_ns
 
 if TYPE_CHECKING:
     from ...history.questions import HistoryLike
-    from ...history.reading.filters import Flow
+    from ...history.reading.filters import Filters, Flow
+    from ...history.reading.highest import Highest
 
 Source = Literal["distributions", "flows", "events", "none"]
 MAX_FLOWS = 1_000_000
 """Live flows above which slow ones are not counted: reading all their hops takes seconds."""
-MAX_NODES = 64
+MAX_NODES = 1000
 """Switches whose peaks are looked for in history by their ids; of more, all peaks are read."""
-MAX_DROPS = 100_000
-"""Drop events that are counted, the newest."""
+LATELY_NS = 3600 * 10**9
+"""Without a time window, this much of history is read, up to its newest event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,8 @@ class NetworkAttribution:
     """Start of the covered time, ns since the epoch; None: the first value."""
     until_ns: int | None
     """None: until now."""
+    history_ns: int | None
+    """Since when events of history are in it: drops, highest values, stored values. None: there is none."""
     end_to_end: Distribution | None
     slow_above_ns: int | None
     """Latest end-to-end latency above which a flow is slow; None: not known."""
@@ -92,45 +91,51 @@ def network(
     end_ns: int | None = None,
     limit: int | None = None,
 ) -> NetworkAttribution:
-    """The network's, from `start_ns` to `end_ns` (None: all that is known, up to now), with at most `limit`
-    places of each kind.
+    """The network's, from `start_ns` to `end_ns`, with at most `limit` places of each kind. Without
+    `start_ns`, live state since it began, and the last LATELY_NS of history.
 
     `state` None: from history alone, as that of a cluster.
 
     Slow flows are counted as they are now, if the window is open.  Raises HistoryError.
     """
+    begin_ns = start_ns
+    if start_ns is None and history is not None:
+        begin_ns = _lately(history, end_ns)
+    window: Filters = {"start": begin_ns, "end": end_ns}
     parts = state.distributions() if state is not None and start_ns is None and end_ns is None else []
     if not parts and history is not None:
-        parts = history.distributions(start=start_ns, end=end_ns)
+        parts = history.distributions(start=begin_ns, end=end_ns)
     queues = Queues(parts)
-    losses = [] if history is None else of_drops(_drops(history, start_ns, end_ns))
+    drops = None if history is None else history.sums("drop", limit=limit, **window)
     live = state if end_ns is None else None
     flows = None if live is None else _sums(live, queues)
     sums = None if flows is None else flows.sums()
     gauges = {} if live is None else gauges_of(live.ports(), queues.places())
-    items = of_network(queues, None if sums is None else sums.slow, gauges)
+    slow = sums.slow if sums is not None and parts else None
+    items = of_network(queues, slow, gauges)
     source: Source = "distributions"
     places = len(items)
+    covers: tuple[int | None, int | None] = (None, None)
+    if items:
+        covers = (parts[0].since_ns, parts[0].until_ns)
     if not items and start_ns is None and live is not None and sums is not None:
         source, places = "flows", sums.count
         items = with_gauges(of_sums(sums, limit), live.ports())
         if history is not None:
-            items = _with_peaks(items, history)
+            items = _with_peaks(items, history, window)
     if not items and history is not None:
-        stored = _of_events(history, start_ns, end_ns)
-        source, places, items = "events", stored.count, of_sums(stored, limit)
-    covers: tuple[int | None, int | None] = (None, None)
-    if source == "distributions" and parts:
-        covers = (parts[0].since_ns, parts[0].until_ns)
+        stored = history.sums("hop_latency", limit=limit, **window)
+        source, places, items, covers = "events", stored.total, _of_events(stored), (begin_ns, end_ns)
     return NetworkAttribution(
         source if items else "none",
         *covers,
+        begin_ns,
         queues.end_to_end,
         None if flows is None else flows.slow_above_ns,
         None if flows is None or flows.slow_above_ns is None else flows.slow_flows,
         items[:limit],
-        losses[:limit],
-        limit is not None and max(places, len(losses)) > limit,
+        [] if drops is None else _losses(drops),
+        limit is not None and max(places, 0 if drops is None else drops.total) > limit,
     )
 
 
@@ -156,7 +161,7 @@ def flow(
         return FlowAttribution("flows", row, mine, items)
     if history is None or named is None:
         return FlowAttribution("none", row, None, [])
-    shares = of_sums(_of_events(history, None, None, named))
+    shares = _of_events(history.sums("hop_latency", limit=None, flow=named))
     return FlowAttribution("events" if shares else "none", None, None, _as_hops(shares))
 
 
@@ -196,23 +201,25 @@ def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
     return sums
 
 
-def _drops(history: HistoryLike, start_ns: int | None, end_ns: int | None) -> dict[Place, int]:
-    table = history.events(kinds=("drop",), start=start_ns, end=end_ns, limit=MAX_DROPS)
-    node, port, ident = (integers(table[name]) for name in ("node_id", "port", "ident"))
-    known = node >= 0
-    queue = np.where(ident < 0, NO_QUEUE, ident & 0xFF)
-    keys, drops = np.unique(keys_of(node, port, queue)[known], return_counts=True)
-    return {place_of(key): count for key, count in zip(keys.tolist(), drops.tolist(), strict=True)}
+def _lately(history: HistoryLike, end_ns: int | None) -> int | None:
+    """When the last LATELY_NS of history begin; None: it has no event."""
+    newest = times_ns(history.events(limit=1, end=end_ns)["time"])
+    return max(0, newest[0] - LATELY_NS) if newest else None
 
 
-def _with_peaks(shares: Sequence[QueueShare], history: HistoryLike) -> list[QueueShare]:
+def _losses(drops: Highest) -> list[LossShare]:
+    return [LossShare(row.place, row.highest / drops.sum, row.highest) for row in drops.rows]
+
+
+def _with_peaks(shares: Sequence[QueueShare], history: HistoryLike, window: Filters) -> list[QueueShare]:
     """With the highest values of history: those of the port table are since the last push."""
     nodes = sorted({share.place[0] for share in shares})
+    chosen: Filters = {**window, "nodes": nodes if len(nodes) <= MAX_NODES else ()}
     queues: dict[Place, int] = {}
-    for (node, port, queue), highest in _peaks(history, "queue_occupancy", nodes):
+    for (node, port, queue), highest in _peaks(history, "queue_occupancy", chosen):
         for known in (port, None):  # None: places whose queue numbers are unique in their switch
             queues[node, known, queue] = max(queues.get((node, known, queue), 0), highest)
-    links = {place[:2]: highest for place, highest in _peaks(history, "link_utilization", nodes)}
+    links = {place[:2]: highest for place, highest in _peaks(history, "link_utilization", chosen)}
     return [
         replace(
             share,
@@ -223,9 +230,9 @@ def _with_peaks(shares: Sequence[QueueShare], history: HistoryLike) -> list[Queu
     ]
 
 
-def _peaks(history: HistoryLike, metric: str, nodes: Sequence[int]) -> Iterator[tuple[Place, int]]:
-    """Highest values of a metric at the places of these switches."""
-    table = history.peaks(metric, limit=None, nodes=nodes if len(nodes) <= MAX_NODES else ())
+def _peaks(history: HistoryLike, metric: str, chosen: Filters) -> Iterator[tuple[Place, int]]:
+    """Highest values of a metric at the places of some switches."""
+    table = history.peaks(metric, limit=None, **chosen)
     columns = (table[name].tolist() for name in ("node_id", "port", "ident", "highest"))
     for *place, highest in zip(*columns, strict=True):
         yield (place[0], place[1], place[2]), highest
@@ -236,14 +243,12 @@ def _raised(gauge: Gauge, peak: int | None) -> Gauge:
     return replace(gauge, highest=highest)
 
 
-def _of_events(
-    history: HistoryLike, start_ns: int | None, end_ns: int | None, named: Flow | None = None
-) -> Sums:
-    """Sums of the stored hop latencies by place."""
-    table = history.hops(limit=None, start=start_ns, end=end_ns, flow=named)
-    node, port, events = (integers(table[name]) for name in ("node_id", "port", "events"))
-    known = np.flatnonzero(node >= 0)
-    places = keys_of(node, port, np.full(len(node), NO_QUEUE))[known]
-    sums = np.rint(np.asarray(table["mean"], np.float64)[known] * events[known])
-    order = np.argsort(places)
-    return Sums(places[order], sums[order].astype(np.uint64), events[known][order].astype(np.uint64))
+def _of_events(found: Highest) -> list[QueueShare]:
+    """Shares of the stored hop latencies."""
+    return [
+        QueueShare(
+            row.place, row.highest / (found.sum or 1), row.highest, row.events, row.highest / row.events,
+            None, None, None, Gauge(), Gauge(),
+        )
+        for row in found.rows
+    ]  # fmt: skip

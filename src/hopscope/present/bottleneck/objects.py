@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.names import Names
-from ...detect.bottleneck.shares import Gauge, HopShare, LossShare, Place, QuantileRange, QueueShare
+from ...detect.bottleneck.shares import Gauge, HopShare, LossShare, QuantileRange, QueueShare
 from ...detect.distributions.quantiles import Distribution, Quantile
+from ...detect.places import Place
 from ..events import flow_object, node_object, when, wide
 from .answer import FlowAttribution, NetworkAttribution
 
@@ -19,6 +20,7 @@ def network_object(found: NetworkAttribution, names: Names) -> Object:
         "source": found.source,
         "since": None if found.since_ns is None else when(found.since_ns),
         "until": None if found.until_ns is None else when(found.until_ns),
+        "history_since": None if found.history_ns is None else when(found.history_ns),
         "end_to_end": None if found.end_to_end is None else _end_to_end(found.end_to_end),
         "slow_above_ns": found.slow_above_ns,
         "slow_flows": found.slow_flows,

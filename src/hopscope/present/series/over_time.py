@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...detect.places import places_of
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters, Flow
 from .intervals import (
@@ -19,7 +20,7 @@ from .intervals import (
 )
 from .peaks import add_peaks
 from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, times_ns
-from .samples import Samples, place_of
+from .samples import Samples
 
 MOST_ALARMS = 10_000
 """Events of alarms that one series reads."""
@@ -173,10 +174,10 @@ def _newest_before(history: HistoryLike, asked: Asked, earlier: Filters) -> list
 
 def _add_samples(found: Series, asked: Asked, samples: Samples) -> None:
     for at, sample in samples.over(asked.metric, found.buckets):
+        mine = sample.of_node(asked.node or 0)
+        places = map(Place._make, places_of(mine.keys))
         values = [
-            value
-            for key, value in zip(sample.keys.tolist(), sample.values.tolist(), strict=True)
-            if key >> 32 == asked.node and asked.takes(place_of(key))
+            value for place, value in zip(places, mine.values.tolist(), strict=True) if asked.takes(place)
         ]
         if values:
             _put(found, at, values[-1], min(values), max(values), 0)

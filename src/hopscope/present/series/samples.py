@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from ...base.log import logger
 from ...detect.flows.reading.state import queues_by_port
-from ...detect.records import NO_PORT, PortKind
+from ...detect.places import UNKNOWN, Words, keys_of, ports_of
+from ...detect.records import PortKind
 from ...wire.records import Records
 from ..collector_state import CollectorState
-from .places import Buckets, Place
+from .places import Buckets
 
 KEPT = 300
 """Samples: five minutes."""
@@ -32,14 +33,12 @@ IDLE_SECONDS = 60.0
 FRESH_NS = 3 * 10**9
 """A place without a report for this time has no value."""
 _PERIOD_SECONDS = 1.0
-_NONE = 0xFFFF
 _GAUGES = (
     ("queue_occupancy", PortKind.QUEUE, 0),
     ("queue_congestion", PortKind.QUEUE, 1),
     ("buffer_occupancy", PortKind.BUFFER, 0),
     ("link_utilization", PortKind.EGRESS, 0),
 )
-Keys = npt.NDArray[np.uint64]
 log = logger("serve")
 
 
@@ -48,38 +47,22 @@ class Sample:
     """Values of one metric at one moment."""
 
     time_ns: int
-    keys: Keys
-    """uint64 [places], ascending, see `key_of`."""
+    keys: Words
+    """uint64 [places], ascending, see `detect.places.keys_of`."""
     values: npt.NDArray[np.uint32]
 
-    def of(self, keys: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
+    def of(self, keys: Words) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
         """Indices of the keys (ascending) that have a value here, and their values."""
         at = np.searchsorted(self.keys, keys)
         known = np.flatnonzero(at < len(self.keys))
         known = known[self.keys[at[known]] == keys[known]]
         return known, self.values[at[known]]
 
-
-def key_of(place: Place) -> int:
-    """A place in 64 bits."""
-    port, ident = (_NONE if part is None else part & 0xFFFF for part in place[1:])
-    return place.node << 32 | port << 16 | ident
-
-
-def place_of(key: int) -> Place:
-    """The place of a key."""
-    port, ident = key >> 16 & 0xFFFF, key & 0xFFFF
-    return Place(key >> 32, None if port == _NONE else port, None if ident == _NONE else ident)
-
-
-def places_of(keys: Keys) -> npt.NDArray[np.int64]:
-    """The places of many keys, int64 [keys, 3]: node, port, ident; -1: unknown."""
-    places = np.empty((len(keys), 3), np.int64)
-    places[:, 0] = keys >> np.uint64(32)
-    for column, shift in ((1, 16), (2, 0)):
-        part = (keys >> np.uint64(shift)).astype(np.int64) & 0xFFFF
-        places[:, column] = np.where(part == _NONE, -1, part)
-    return places
+    def of_node(self, node: int) -> Sample:
+        """The part of one switch."""
+        ends = np.array([node << 32, (node + 1 << 32) - 1], np.uint64)
+        part = slice(np.searchsorted(self.keys, ends[0]), np.searchsorted(self.keys, ends[1], "right"))
+        return Sample(self.time_ns, self.keys[part], self.values[part])
 
 
 class Samples:
@@ -88,7 +71,7 @@ class Samples:
     def __init__(self, state: CollectorState, now: Callable[[], int] = time.time_ns) -> None:
         self._state, self._now = state, now
         self._kept: dict[str, deque[Sample]] = {}
-        self._highest: dict[str, tuple[Keys, npt.NDArray[np.uint32]]] = {}
+        self._highest: dict[str, tuple[Words, npt.NDArray[np.uint32]]] = {}
         self._lock = threading.Lock()
         self._asked = 0.0
         self._thread: threading.Thread | None = None
@@ -151,7 +134,7 @@ class Samples:
                 keys = kept[-1].keys
             kept.append(Sample(now_ns, keys, values.astype(np.uint32)))
 
-    def _gauges(self, now_ns: int) -> Iterator[tuple[str, Keys, npt.NDArray[np.uint32]]]:
+    def _gauges(self, now_ns: int) -> Iterator[tuple[str, Words, npt.NDArray[np.uint32]]]:
         """The newest values of the port table, or a higher one that came and went since the last sample."""
         rows = self._state.ports()
         by_port = queues_by_port(rows)
@@ -168,11 +151,11 @@ class Samples:
             self._highest[metric] = keys, highest.copy()
             yield metric, keys, values
 
-    def _labels(self) -> Iterator[tuple[str, Keys, npt.NDArray[np.uint32]]]:
+    def _labels(self) -> Iterator[tuple[str, Words, npt.NDArray[np.uint32]]]:
         now_ns, rows = self._state.labels.copy()
         if not len(rows):
             return
-        keys = _keys(rows["node_id"], rows["port"], np.full(len(rows), _NONE))
+        keys = keys_of(rows["node_id"], ports_of(rows["port"]), np.full(len(rows), UNKNOWN))
         fresh = now_ns - rows["received_ns"] < FRESH_NS
         yield "label_latency", keys[fresh], rows["latency_ns"][fresh]
         yield "label_occupancy", keys[fresh], rows["occupancy"][fresh]
@@ -181,22 +164,11 @@ class Samples:
         yield "label_age", keys[busy], age[busy].astype(np.uint32)
 
 
-def _port_keys(rows: Records, kind: PortKind, by_port: bool) -> Keys:
-    none = np.full(len(rows), _NONE)
+def _port_keys(rows: Records, kind: PortKind, by_port: bool) -> Words:
+    unknown = np.full(len(rows), UNKNOWN)
     if kind == PortKind.EGRESS:
-        return _keys(rows["node_id"], rows["ident"], none)
+        return keys_of(rows["node_id"], rows["ident"], unknown)
     if kind == PortKind.BUFFER:
-        return _keys(rows["node_id"], none, rows["ident"])
+        return keys_of(rows["node_id"], unknown, rows["ident"])
     port = rows["key"] >> np.uint64(40) & np.uint64(0xFFFF) if by_port else rows["port"]
-    return _keys(rows["node_id"], port, rows["ident"])
-
-
-def _keys(
-    node: npt.NDArray[np.generic], port: npt.NDArray[np.generic], ident: npt.NDArray[np.generic]
-) -> Keys:
-    parts = [part.astype(np.uint64) for part in (node, port, ident)]
-    low = np.uint64(0xFFFF)
-    return parts[0] << np.uint64(32) | (parts[1] & low) << np.uint64(16) | (parts[2] & low)
-
-
-assert NO_PORT == _NONE
+    return keys_of(rows["node_id"], ports_of(port), rows["ident"])

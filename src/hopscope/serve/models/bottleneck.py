@@ -84,6 +84,9 @@ class NetworkBottlenecks(ClusterModel):
     since: Time | None
     """Start of the covered time; null: unknown."""
     until: Time | None
+    history_since: Time | None
+    """Since when events of history are in it: drops, highest values of `flows`, and stored values. Without
+    `since`, of the last hour. null: history has no events."""
     end_to_end: EndToEnd | None
     slow_above_ns: int | None
     """A flow is slow when its latest end-to-end latency is above this: that of 95 % of all packets, or

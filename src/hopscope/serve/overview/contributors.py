@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...detect.bottleneck.place_sums import PlaceSums, gauges_of, with_gauges
-from ...detect.bottleneck.shares import Place, Queues, QueueShare, of_network, of_sums, slow_above
+from ...detect.bottleneck.shares import Queues, QueueShare, of_network, of_sums, slow_above
+from ...detect.places import Place
 from ...present.collector_state import CollectorState
 from ...wire.records import Records
 from .recent import EVERY_SECONDS, Recent

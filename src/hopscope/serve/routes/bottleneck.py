@@ -32,7 +32,8 @@ async def network(
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of places of each kind")] = 20,
 ) -> NetworkBottlenecks:
     """Switches with port and queue by their share of the latency of all packets in a time window, and of the
-    drops in it. Of a cluster, from history alone: without live flows and gauges.
+    drops in it. Without `since`, live state counts since it began, and the last hour of history, up to its
+    newest event (`history_since`). Of a cluster, from history alone: without live flows and gauges.
     """
     start_ns, end_ns = moment("since", since), moment("until", until)
 

@@ -1,0 +1,63 @@
+"""Places as numbers of 64 bits: a switch, its egress port, and a queue or buffer.
+
+The upper half is the node id. The lower half has a port of 16 bits and a queue of 8 bits, each plus 1: 0 is
+an unknown one. Numbers ascend by (node, port, queue), unknown ones first. An ifIndex as a port, and a buffer,
+may have up to 30 bits: those that are larger stand alone, marked by the highest bit, and come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .records import NO_PORT
+
+Place = tuple[int, int | None, int | None]
+"""(node id, egress port, queue or buffer); None: unknown."""
+Words = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.int64]
+UNKNOWN = -1
+"""An unknown port, queue or buffer in arrays."""
+_PORT_AT, _MOST_PORT, _MOST_QUEUE = 9, 0xFFFE, 0xFF
+_ALONE, _BUFFER, _ID = 1 << 31, 1 << 30, (1 << 30) - 1
+
+
+def ports_of(port: npt.NDArray[Any]) -> Ints:
+    """Ports of records, with UNKNOWN for NO_PORT."""
+    return np.where(port == NO_PORT, UNKNOWN, port.astype(np.int64))
+
+
+def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], ident: npt.NDArray[Any]) -> Words:
+    """The numbers of places; UNKNOWN is what is not known."""
+    port, ident = port.astype(np.int64), ident.astype(np.int64)
+    low = port + 1 << _PORT_AT | ident + 1
+    low = np.where(port > _MOST_PORT, _ALONE | port & _ID, low)
+    low = np.where(ident > _MOST_QUEUE, _ALONE | _BUFFER | ident & _ID, low)
+    return np.asarray(node.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64))
+
+
+def parts_of(keys: Words) -> tuple[Ints, Ints, Ints]:
+    """The same backwards: nodes, ports, and queues or buffers."""
+    low = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    port, ident = (low >> _PORT_AT) - 1, (low & (1 << _PORT_AT) - 1) - 1
+    port_alone, ident_alone = low & (_ALONE | _BUFFER) == _ALONE, low >= _ALONE | _BUFFER
+    port = np.where(port_alone, low & _ID, np.where(ident_alone, UNKNOWN, port))
+    ident = np.where(ident_alone, low & _ID, np.where(port_alone, UNKNOWN, ident))
+    return (keys >> np.uint64(32)).astype(np.int64), port, ident
+
+
+def keys_of_places(places: Sequence[Place]) -> Words:
+    """The numbers of some places."""
+    rows = [[UNKNOWN if part is None else part for part in place] for place in places]
+    return keys_of(*np.array(rows, np.int64).reshape(-1, 3).T)
+
+
+def places_of(keys: Words) -> list[Place]:
+    """The places of some numbers."""
+    return [
+        (node, None if port < 0 else port, None if ident < 0 else ident)
+        for node, port, ident in zip(*(part.tolist() for part in parts_of(keys)), strict=True)
+    ]
