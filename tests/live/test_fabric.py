@@ -363,7 +363,7 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     assert f"hopscope fabric down --name {NAME} removes it" in fabric("traffic").stderr
     again = fabric("up", "--http-port", "0", "--adaptive", "shift")
     assert again.returncode == 0, again.stderr
-    assert "removed what an earlier run left" in again.stderr
+    assert "removed the remains of an earlier run" in again.stderr
     other = Fabric()
     lose(other, LOSS)
     assert without < 0.9

@@ -76,7 +76,7 @@ def test_who_may_take_over(tmp_path: Path) -> None:
         heir.stop()
         return supervisor._answer({"take_over": {"version": VERSION, "sources": sources, "now": True}}, "")
 
-    with pytest.raises(ValueError, match="starts or ends"):
+    with pytest.raises(ValueError, match="starting or ending"):
         ask()
     supervisor._collecting = True
     assert ask(dialect="spec") == {"later": True}

@@ -1,7 +1,7 @@
-"""Speed of decoding, and of decoding and detection, on one core: Telemetry Reports 2.0 in memory.
+"""Measures decoding, and decoding with detection, on one core, with Telemetry Reports 2.0 in memory.
 
-What a report costs outside of both, in sockets, rings and the journal, is not in it.  Flows are known and
-values stay as they are, so nothing is an event: what a collector does most of the time.
+The cost of sockets, rings and the journal is not included. All flows are known and no value changes, so there
+are no events: this is what a collector does most of the time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..wire.records import FrameBatch
 
 BATCH = 4096
 ROWS = 32_768
-"""Rows of the flow table: 393,216 flows, so that 100,000 meet no full row."""
+"""Rows of the flow table, for 393,216 flows, so that 100,000 flows fill no row."""
 _BATCHES = 16
-"""Least batches of a case."""
+"""Minimum number of batches of a case."""
 _VISITS = 3
-"""Reports of each flow, on average, if they are more than those batches have."""
+"""Mean number of reports of each flow, if that takes more batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the reports look like."""
+    """The kind of reports to measure."""
 
     hops: int
     fields: int
@@ -44,7 +44,7 @@ QUICK_CASES = (Case(1, 8, 100), Case(3, 8, 100), Case(6, 8, 100), Case(3, 1, 100
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Times of a report, ns, one for each round."""
+    """Time per report in ns, one value for each round."""
 
     decode: tuple[float, ...]
     both: tuple[float, ...]
@@ -64,7 +64,7 @@ class Speed:
 
 
 def measure(case: Case, rounds: int, batches: int = _BATCHES) -> Speed:
-    """The speed of a case, in `rounds` alternating rounds of at least so many batches."""
+    """Measure a case in `rounds` alternating rounds of at least `batches` batches."""
     count = max(batches, -(-case.flows * _VISITS // BATCH))
     work = [payloads(BATCH, case.hops, case.fields, case.flows, number * BATCH) for number in range(count)]
     decoder = Decoder(DIALECTS["spec"], BATCH)
@@ -80,7 +80,7 @@ def measure(case: Case, rounds: int, batches: int = _BATCHES) -> Speed:
 
 
 def _round(work: list[FrameBatch], decoder: Decoder, detector: Detector | None) -> tuple[float, int]:
-    """Time of a report, ns, and events."""
+    """Time per report in ns, and the number of events."""
     events = 0
     start = time.perf_counter_ns()
     for frames in work:

@@ -1,8 +1,8 @@
 """Precompilation: runs kernels once on a few made-up reports; the machine code stays in the cache.
 
 Kernels are compiled for the types of their arguments, so they are called here as in production: through the
-same classes, with small tables.  A part (what a command needs) has several steps; steps that are not compiled
-yet are distributed to processes, one for each core.
+same classes, with small tables.  A part, which is everything that a command needs, has several steps; steps
+that are not compiled yet are distributed among processes, one per core.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SMALL = Settings(
     sink=SinkSettings(ring_events=1024, ring_evictions=1024),
     distributions=DistributionSettings(enabled=True, queues=16),
 )
-"""With every part that has kernels: each loads its own when it is made."""
+"""Settings with every part that has kernels: each part loads its kernels when it is made."""
 _REPORT = bytes.fromhex(
     "2000000000000000131a002000000000000000000200000000020200000000010800455c00500000000040117c3f7f0000017f0000"
     "0100000000003c0000100c000020000300e00000" + "00" * 44
@@ -84,7 +84,7 @@ def steps_for(settings: Settings) -> list[str]:
 
 
 def is_compiled(step: str) -> bool:
-    """Whether every file that a step left in the cache is there, for this code, compiler and processor."""
+    """Whether the cache has every file of a step, for this code, compiler and processor."""
     from ..base.kernel_cache import find
 
     marker = find(_marker(step))
@@ -92,7 +92,7 @@ def is_compiled(step: str) -> bool:
 
 
 def compiled_files() -> dict[str, Path]:
-    """What all steps left in the cache, for this code, compiler and processor: name to file."""
+    """All steps' files in the cache, for this code, compiler and processor, by name."""
     from ..base.errors import HopscopeError
     from ..base.kernel_cache import find
 
@@ -107,8 +107,8 @@ def compiled_files() -> dict[str, Path]:
 
 
 def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> None:
-    """Compile what is missing of some steps; `notify` gets a line with the first kernel, `every` so many
-    seconds and at the end, and none if all kernels are in the cache.
+    """Compile the missing kernels of some steps. `notify` gets a line at the first kernel, every `every`
+    seconds and at the end; none if all kernels are in the cache.
     """
     missing = [step for step in steps if not is_compiled(step)]
     if not missing:
@@ -172,20 +172,20 @@ def _follow(
 
 
 def compile_parts(*parts: str) -> None:
-    """Compile what is missing of some PARTS, in processes side by side, and show the progress."""
+    """Compile the missing kernels of some PARTS, in parallel processes, and show the progress."""
     compile_steps(steps_of(parts), announce.show, announce.interval())
     announce.show("")
 
 
 def load_steps(steps: Sequence[str], notify: Notify) -> None:
-    """Compile what is missing of some steps, and load their kernels into this process."""
+    """Compile the missing kernels of some steps, and load all of their kernels into this process."""
     compile_steps(steps, notify)
     for step in steps:
         STEPS[step][1]()
 
 
 def main(steps: Sequence[str]) -> None:
-    """A process that compiles: prints each kernel's name, and `done STEP`."""
+    """Entry point of a compiling process: prints each kernel's name, and `done STEP`."""
     from ..base import kernel_cache
 
     kernel_cache.notices.append(lambda name: print(name, flush=True) if name else None)
@@ -259,7 +259,7 @@ def _detector() -> None:
         pass
     for _ in pipeline.detection.update(_reports()):
         pass
-    for seconds in (0, 10):  # the second one sweeps
+    for seconds in (0, 10):  # the second call sweeps
         pipeline.tick(seconds * 1_000_000_000)
     pipeline.close()
 
@@ -278,7 +278,7 @@ def _run_sink(report: SinkReportSettings) -> None:
 
     sink = _SMALL.sink.model_copy(update={"report": report})
     pipeline = Sink(_SMALL.model_copy(update={"sink": sink})).pipeline(Shard(_SMALL.history))
-    for _ in pipeline.detection.update(_reports()):  # before the decoder, which another process may compile
+    for _ in pipeline.detection.update(_reports()):  # first: another process may compile the decoder
         pass
     dialect = Changes(packets=True).of(DEFAULT)
     with (
@@ -458,5 +458,5 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except BrokenPipeError:  # who asked for it has ended
+    except BrokenPipeError:  # the process that started this one has ended
         os._exit(1)

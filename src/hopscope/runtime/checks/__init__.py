@@ -1,1 +1,1 @@
-"""What a machine offers, what settings name, what is wrong with a collector, and what to do about it."""
+"""Checks of the machine, of the settings, and of a running collector, each with advice."""

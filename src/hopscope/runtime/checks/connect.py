@@ -1,4 +1,4 @@
-"""Tries what settings name: every source, every destination, files; `hopscope config check --connect`."""
+"""Tries every source, destination and file that the settings name, for `hopscope config check --connect`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from .environment import listener as find_listener
 from .environment import page as find_page
 
 MAX_TRIES = 16
-"""Destinations that are tried at the same time."""
+"""How many destinations are tried at the same time."""
 REDIS_SECONDS = 5.0
-"""Timeout of the Redis server of the labels."""
+"""Timeout for the Redis server that stores labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One thing to try: `run` returns what was found, or raises what is wrong."""
+    """One connection to try: `run` returns a description, or raises an error that says what is wrong."""
 
     what: str
     run: Callable[[], str]
@@ -48,7 +48,7 @@ class Attempt:
 def connections(settings: Settings) -> Iterator[Finding]:
     """One finding for each source and destination that the settings name.
 
-    Nothing is sent, but a destination prepares what it would prepare at a start, as its database.
+    No event is sent, but a destination creates what it would create at startup, such as its database.
     """
     yield from _files(settings)
     yield from _sources(settings)
@@ -78,7 +78,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
 
 
 def _sources(settings: Settings) -> Iterator[Finding]:
-    """Every address that is listened on, unless the collector of this data folder has it."""
+    """Tries to bind every listener's address, unless the running collector of this data folder has it."""
     own = read_owner(settings.data) if settings.data.absolute() in running_folders() else {}
     listening: list[object] = own.get("listen") or []
     for at, listen in enumerate(settings.listen):
@@ -88,7 +88,7 @@ def _sources(settings: Settings) -> Iterator[Finding]:
     if settings.serve.enabled:
         place = f"serve {settings.serve.address}"
         if own.get("api"):
-            yield Finding(place, "the collector that runs listens on it")
+            yield Finding(place, "the running collector listens on it")
         else:
             found = find_page(settings)
             yield Finding(place, found.advice or found.found, found.verdict)
@@ -100,19 +100,19 @@ def _sources(settings: Settings) -> Iterator[Finding]:
 def _source(key: str, listen: ListenSettings, taken: list[object]) -> Iterator[Finding]:
     what = f"{key} {url(listen)}"
     if url(listen) in taken:
-        yield Finding(what, "the collector that runs listens on it")
+        yield Finding(what, "the running collector listens on it")
         return
     found = next(find_listener(listen))
     yield Finding(what, found.advice or found.found, found.verdict)
 
 
 def _route(to: str) -> str:
-    """Whether datagrams can go there; nothing is sent."""
+    """Raises OSError if there is no route to an address; nothing is sent."""
     host, port = host_and_port(to)
     family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as handle:
         handle.connect(address)
-    return "there is a route; UDP does not show whether anybody listens"
+    return "a route exists; UDP does not show whether anything listens"
 
 
 def _destinations(settings: Settings) -> Iterator[Attempt]:

@@ -1,4 +1,4 @@
-"""What a report of a problem needs, as texts by file name, without secrets: `hopscope report-issue`."""
+"""Gathers the files of a problem report, without secrets, for `hopscope report-issue`."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from .doctor import examine
 from .environment import findings
 
 LOG_BYTES = 256 * 1024
-"""Most of the log that is taken, from its end."""
+"""How much of the end of the log is included."""
 LOG_LINES = 1000
 VARIABLES = re.compile(r"HOPSCOPE_|NUMBA_|OMP_|PYTHON|XDG_|LANG$|LC_|TZ$|TERM$|NO_COLOR$")
-"""Variables whose values are taken; of others only the names are."""
+"""Environment variables whose values are included; of all others, only the names are."""
 ABOUT = """\
 A report of a problem with Hopscope, made by `hopscope report-issue`.
 
@@ -65,8 +65,9 @@ destinations, and names of interfaces are in it: look through it before you publ
 def collect(
     settings: Settings, shown: str, hidden: frozenset[str], log: Path | None, events: int, seconds: float
 ) -> dict[str, str]:
-    """The files of a report by name. `shown`: the settings as text; `hidden`: known secrets; `log`: a file
-    with the log, if it is not found; `events`: how many of the newest; `seconds`: over which rates are taken.
+    """The contents of a report's files by file name. `shown`: the settings as text; `hidden`: known secrets;
+    `log`: the log file, if it cannot be found automatically; `events`: how many of the newest events to
+    include; `seconds`: the interval over which rates are measured.
     """
     folder = settings.data
     scrub = Scrubber(hidden | _of_folder(folder))
@@ -148,7 +149,7 @@ def _environment(variables: Mapping[str, str]) -> dict[str, object]:
 
 
 def _found(found: Iterable[Any]) -> list[object]:
-    """Findings; the last one says why there are no more."""
+    """Findings as JSON objects; if the examination fails, the last one is the error."""
     rows: list[object] = []
     try:
         rows.extend(map(asdict, found))
@@ -190,7 +191,7 @@ def _plain(value: Any) -> object:
 
 
 def _log(named: Path | None, owner: Mapping[str, Any]) -> str:
-    """The end of a log: of a file, of where the collector's errors go, or of its unit's journal."""
+    """The end of the log: the named file, the file of the collector's stderr, or its unit's journal."""
     if named is not None:
         return _end(named)
     pid = owner.get("pid")

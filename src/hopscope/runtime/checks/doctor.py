@@ -25,7 +25,7 @@ from ..pipeline.summary import LABEL_LOST, LOST, family
 from .environment import Finding, Verdict, receive_buffer
 
 BUSY = 0.8
-"""Share of a worker's time above which bursts may be lost."""
+"""A worker that is busy for more than this share of the time may lose bursts."""
 SHARED_MEMORY_FREE_BYTES = 16 << 20
 PAGE_SECONDS = 5.0
 """Time for the page to answer."""
@@ -34,7 +34,7 @@ PAGE_SECONDS = 5.0
 def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     """Examine the collector of `settings.data`; rates are over `seconds`.
 
-    `settings` are needed for the socket buffer that they request; all else is read from the collector.
+    Of the settings, only the requested socket buffer matters; all other facts come from the collector.
     """
     folder = settings.data
     state = CollectorState(folder, fresh_seconds=0)
@@ -79,7 +79,7 @@ def _of(part: readiness.Component, otherwise: Verdict = Verdict.BAD) -> Finding:
 
 
 def _reports(state: CollectorState, folder: Path, owner: Mapping[str, object]) -> Iterator[Finding]:
-    """Whether reports arrive, and from all that sent some before."""
+    """Whether reports arrive, and whether a source has become silent."""
     part = readiness.regions(state, folder)
     if not part.ready:
         yield Finding("reports", part.detail, Verdict.BAD, part.advice)
@@ -102,7 +102,7 @@ def _reports(state: CollectorState, folder: Path, owner: Mapping[str, object]) -
 
 
 def _losses(state: CollectorState, seconds: float) -> Iterator[Finding]:
-    """Counters of losses: bad if they rise now, advice if they have risen before."""
+    """Counters of losses: bad if they are rising now, advice if they rose earlier."""
     now, rates = state.counters(), state.rates(seconds)
     counts = {key: now[key] for key in INDEX} | LABEL_COUNTERS.read(state.regions)
     lost = False
@@ -148,7 +148,7 @@ def _busy(state: CollectorState) -> Finding:
 
 
 def _page(url: str) -> Finding:
-    """Whether it answers. Its certificate is for the name that browsers know, not for this address."""
+    """Whether the page answers. Its certificate is not checked: it holds the name that browsers use."""
     begin, unverified = time.monotonic(), ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     try:

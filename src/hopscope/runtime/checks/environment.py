@@ -28,8 +28,9 @@ from ..supervisor.needed import check_needed
 from .other_user import may_have, other_owner
 
 LARGE = 256 << 20
-"""Bytes of tables from which on huge pages are advised: with 100,000 flows in 300 MiB, decoding and detection
-of reports with 3 hops take 214 ns in huge pages and 241 in small ones; with 100 flows 193 in both.
+"""Huge pages are advised if the tables have at least this many bytes. Decoding and detecting a report with 3
+hops takes 214 ns in huge pages and 241 in small ones with 100,000 flows in 300 MiB, and 193 ns in both with
+100 flows.
 """
 
 
@@ -40,7 +41,7 @@ class Verdict(StrEnum):
     ADVICE = "advice"
     """It works, but could be better."""
     BAD = "bad"
-    """A collector would not start, would lose reports, or could not send what it is to."""
+    """A collector would not start, would lose reports, or could not send its exports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def state_bytes(settings: Settings) -> int:
 
 
 def memory_text(settings: Settings) -> str:
-    """Human-readable `state_bytes`."""
+    """`state_bytes`, human-readable."""
     return size(state_bytes(settings))
 
 
@@ -145,7 +146,7 @@ def _nodes(settings: Settings) -> Iterator[Finding]:
 
 
 def listener(listen: ListenSettings) -> Iterator[Finding]:
-    """Whether reports can be received there, then how well."""
+    """Whether reports can be received on a listener, and how efficiently."""
     from ...capture.sockets import bind_share, take_trains
     from ...settings.source import url
 
@@ -276,13 +277,13 @@ def _data(settings: Settings) -> Iterator[Finding]:
 
 
 def _former_destinations(settings: Settings) -> Iterator[Finding]:
-    """Destinations whose positions are there, but which the settings do not have."""
+    """Destinations that have saved positions, but are not in the settings."""
     from ...export.positions import FOLDER, read_positions
 
     folder = settings.data / FOLDER
     try:
         names = {path.stem for path in folder.glob("*.positions")}.difference(settings.destinations)
-    except PermissionError:  # of another user, as the finding of the data folder says
+    except PermissionError:  # the finding of the data folder reports it
         return
     if not names:
         return
@@ -319,7 +320,7 @@ def page(settings: Settings) -> Finding:
 
 
 def _with_tokens(settings: Settings, missing: Collection[str]) -> Settings:
-    """The settings with any text as those secrets of the page that are missing: they are findings already."""
+    """The settings with placeholders for missing secrets of the page, which have findings of their own."""
     serve, any_text = settings.serve, "-" * LEAST_TOKEN
     given: dict[str, object] = {
         name: any_text for name in ("token", "viewer_token") if f"serve.{name}" in missing

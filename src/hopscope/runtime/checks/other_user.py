@@ -1,4 +1,4 @@
-"""Whether the collector may have what this user cannot read: who checks is often another user."""
+"""Whether the collector can read what this user cannot: checks are often run by another user."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import stat
 from pathlib import Path
 
 CREDENTIALS = Path("/run/credentials")
-"""Where each service of systemd, and nobody else, finds its credentials while it runs (systemd.exec(5))."""
+"""Where systemd puts a service's credentials while it runs, readable by it alone (systemd.exec(5))."""
 
 
 def may_have(secret: str, data: Path) -> str:
-    """Why the collector may have a secret that this user lacks, and how to find out; empty: it lacks it, too.
+    """Why the collector may have a secret that this user lacks, and how to check; empty: neither has it.
 
     `secret` is as in the settings, `env:NAME` or `file:PATH`; the data folder is the collector's.
     """
@@ -33,7 +33,7 @@ def may_have(secret: str, data: Path) -> str:
 
 
 def other_owner(path: Path) -> str:
-    """Whose a file or folder is, as for `sudo -u`; empty: this user's, or none is seen."""
+    """The owner of a file or folder, as for `sudo -u`; empty: this user, or it does not exist."""
     import pwd
 
     try:
@@ -49,7 +49,7 @@ def other_owner(path: Path) -> str:
 
 
 def _closed(file: Path) -> Path | None:
-    """The file, or the folder around it, that this user may not read; None: there is no such file."""
+    """The file, or the folder that contains it, that this user may not read; None: the file is missing."""
     for path in (file, *file.parents):
         try:
             path.stat()
@@ -62,7 +62,7 @@ def _closed(file: Path) -> Path | None:
 
 
 def _reader(path: Path) -> str:
-    """Who but root may read what this user may not; empty: nobody."""
+    """Who may read a file, apart from root, if this user may not; empty: nobody."""
     found = path.stat()
     if found.st_uid:
         return other_owner(path)

@@ -1,8 +1,9 @@
-"""Stores of the members of a cluster as the output of a translator: it follows the table of owners.
+"""A translator's output to the stores of a cluster's members, as the table of owners assigns them.
 
-A switch of generations takes a moment in which reports wait in the sockets: what caches and batches hold goes
-to the owners of before, their connections end when all of it is acknowledged, and those to the new owners are
-made. Lists and sketches begin where the new owner's memory says, as after any connection.
+While the output switches to a new generation, reports wait in the sockets for a moment. The contents of
+caches and batches go to the previous owners; once they have acknowledged everything, those connections end
+and connections to the new owners are made. Lists and sketches begin where the new owner's memory says, as
+after any connection.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from .remote import RemoteStores
 from .warm import warm_rdma
 
 SWITCH_SECONDS = 1.0
-"""Longest time that old owners have to acknowledge what is under way; and new ones, to connect."""
+"""How long previous owners may take to acknowledge pending writes, and new owners to connect."""
 WAIT_SECONDS = 0.0002
 
 
 class FollowingStores:
-    """Connections to the owners that a table names. `table`: the newest one; None: there is none."""
+    """Connections to the owners that a table names. `table` returns the newest one; None: there is none."""
 
     stores = transport = None
 
@@ -38,7 +39,7 @@ class FollowingStores:
         *,
         port: int = ROCE_PORT,
     ) -> None:
-        """Compiles, and opens a socket once there is a table."""
+        """Compiles the kernels; the socket is opened once there is a table."""
         self._settings, self._options, self._notify, self._table = settings, options, notify, table
         self._port = port
         warm_rdma()
@@ -46,7 +47,7 @@ class FollowingStores:
         self._none = options.translator([], [None], ())
         self._shown = ""
         self.generation = 0
-        """Of the table that is in use; 0: none."""
+        """Generation of the table in use; 0: none."""
         self._addresses: tuple[str, ...] = ()
         self.tick(time.time_ns())
 
@@ -62,7 +63,7 @@ class FollowingStores:
 
     @property
     def connections(self) -> Counter[str]:
-        """Counts, as those of `RemoteStores`."""
+        """See `RemoteStores`."""
         return Counter() if self._remote is None else self._remote.connections
 
     @property
@@ -80,7 +81,7 @@ class FollowingStores:
         return 0 if self._remote is None else self._remote.turn()
 
     def tick(self, now_ns: int) -> None:
-        """Switch if the table has another generation, or other addresses; connect."""
+        """Switch to the table's owners if its generation or addresses have changed; connect."""
         table = self._table()
         if table is not None and (
             table.current.number != self.generation or table.addresses != self._addresses
@@ -125,7 +126,7 @@ class FollowingStores:
 
     @staticmethod
     def _finish(old: RemoteStores) -> None:
-        """Write what waits to the owners of before, and end their connections."""
+        """Write what is pending to the previous owners, and end their connections."""
         until = time.monotonic() + SWITCH_SECONDS
         while not (old.translator.flush() and old.idle()) and time.monotonic() < until:
             if not old.turn():
@@ -134,7 +135,7 @@ class FollowingStores:
 
     @staticmethod
     def _connect(new: RemoteStores) -> None:
-        """Connect to all owners, as far as they answer in time."""
+        """Connect to all owners that answer within SWITCH_SECONDS."""
         until = time.monotonic() + SWITCH_SECONDS
         new.tick(time.time_ns())
         while not (new.ready and not new.translator.fanout.any_down) and time.monotonic() < until:

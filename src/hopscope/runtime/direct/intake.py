@@ -1,4 +1,4 @@
-"""What one worker of a translator receives: its sockets, the form of its reports, their numbering."""
+"""The receiving side of one translator worker: sockets, the form of reports, sequence numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...wire.dta.codec import Form
 from ...wire.records import FrameBatch, Records
 
 Write = Callable[[Records, FrameBatch, Records, int], object]
-"""Translates reports of a batch of datagrams, row by row with their FRAME records, at a monotonic time."""
+"""Translates reports: (reports, batch of datagrams, FRAME record of each report, monotonic time in ns)."""
 
 
 class Intake:
-    """Receives datagrams, checks the numbers of their reports, passes them on, and answers.
+    """Receives datagrams, checks the sequence numbers of their reports, passes reports on, and answers.
 
-    A reporter stays with one worker, which the kernel chooses by its address, so its numbering does, too.
-    `write` translates for all workers, under `lock`: stores, caches and connections have one user at a time.
+    The kernel chooses the worker by the reporter's address, so a reporter and its numbers stay with one
+    worker. All workers call `write` under `lock`: stores, caches and connections have one user at a time.
     """
 
     def __init__(
@@ -30,10 +30,10 @@ class Intake:
 
         self.parser = DtaParser(form)
         self.acknowledger = acknowledger
-        """None: the form has no numbers."""
+        """None: this form of report has no sequence numbers."""
         self.sockets: list[DatagramSocket] = []
         self.datagrams = self.bytes = 0
-        """Taken from the sockets."""
+        """Received from the sockets."""
         self._write, self._lock = write, lock
 
     def open(self, sockets: Sequence[DatagramSocket]) -> None:
@@ -47,7 +47,7 @@ class Intake:
         return [each.fileno() for each in self.sockets]
 
     def turn(self) -> int:
-        """Take what has come, once from each socket; how many datagrams."""
+        """Receive once from each socket; returns the number of datagrams."""
         count = 0
         for each in self.sockets:
             batch = each.receive()
@@ -83,7 +83,7 @@ _COUNTED = (
 
 
 def counts(intakes: Sequence[Intake]) -> dict[str, int]:
-    """What the workers counted, together: datagrams, bytes, answers, numbering, and losses of sockets."""
+    """Sums over all workers: datagrams, bytes, answers, sequence errors, and losses of sockets."""
     total = Counter(dict.fromkeys(_COUNTED, 0))
     for intake in intakes:
         total.update(datagrams=intake.datagrams, bytes=intake.bytes)

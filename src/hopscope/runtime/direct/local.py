@@ -55,7 +55,7 @@ class LocalStores:
         self._begin(number)
 
     def _begin(self, only: int | None = None) -> None:
-        """Give writers the memories of their targets."""
+        """Point the writers to the memory of their targets."""
         self._generation = (self._generation + 1) & 0xFFFFFF
         for route, writer in zip(self.translator.routes, self.translator.writers, strict=True):
             for which, (_, target) in enumerate(route.at):

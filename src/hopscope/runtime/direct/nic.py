@@ -1,7 +1,7 @@
 """The software NIC as a process: RoCEv2 from UDP port 4791, at one or several addresses, into stores.
 
-An allowed peer connects by RDMA-CM, learns the stores by SEND, and writes to them. One thread does
-everything, turn after turn, and a turn never waits.
+An allowed peer connects through RDMA-CM, gets the list of stores in a SEND, and writes to them. One thread
+runs everything in turns, which never block.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PUBLISHED_PORTS = {"postcarding": 1336, "key-write": 1337, "append": 1338}
 """Ports of the published collector: the first store of a primitive; of Append the n-th at 1338 + n."""
 TICK_NS = 100_000_000
 PAUSE = loop.Pause(seconds=0.0002, below=16)
-"""Short: the peer waits for its acknowledgments."""
+"""Short, because the peer waits for its acknowledgments."""
 DRAIN_SECONDS = 2.0
 MOVE_NS = 10_000_000_000
 """A peer that has not moved to a new epoch after this time is disconnected."""
@@ -46,7 +46,7 @@ REPEAT_NS = 1_000_000_000
 
 @dataclass(slots=True)
 class _Regions:
-    """The two regions of a store: peers are in the current one, and in the other until they have moved."""
+    """The two regions of a store: the current one, and the one that peers use until they have moved."""
 
     rows: tuple[Records, Records]
     current: int = 0
@@ -57,9 +57,9 @@ class _Regions:
 
 
 class NicProcess:
-    """Stores in a folder, their epochs, and the ports that let others write to them.
+    """Stores in a folder, their epochs, and the ports through which peers write to them.
 
-    `folder`: of the stores, `DATA/direct`. Raises StoreError, RegionError and CaptureError.
+    `folder`: the folder of the stores, `DATA/direct`. Raises StoreError, RegionError and CaptureError.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class NicProcess:
 
     @property
     def late_kernels(self) -> int:
-        """Kernels that its turns called for the first time."""
+        """How many kernels were first called by a turn, and so loaded late."""
         return loop.late_kernels()
 
     @property
@@ -98,7 +98,7 @@ class NicProcess:
         return len(self.ports.peers)
 
     def open(self) -> None:
-        """Compile, then bind: connections are taken from now on. Raises CaptureError."""
+        """Compile, then bind: peers can connect from now on. Raises CaptureError."""
         warm_rdma()
         warm_progress([store.layout for store in self.stores.values()])
         self.ports.open()
@@ -108,7 +108,7 @@ class NicProcess:
         return self.ports.notes()
 
     def turn(self) -> int:
-        """Take what has come, once, and answer; how many datagrams."""
+        """Receive once, and answer; returns the number of datagrams."""
         now = time.monotonic_ns()
         count = self.ports.turn(now)
         if self._tick(now):
@@ -116,7 +116,7 @@ class NicProcess:
         return count
 
     def tick(self, now_ns: int) -> None:
-        """Epochs and counters; `now_ns` since 1970."""
+        """Begin due epochs, update counters; `now_ns` since 1970."""
         self._note_writes()
         self._check_moves(time.monotonic_ns())
         self._stores.tick(now_ns)
@@ -127,11 +127,11 @@ class NicProcess:
         loop.run(self, stop, PAUSE)
 
     def drain(self) -> None:
-        """Process what is left in the socket."""
+        """Process the datagrams that are still in the sockets."""
         loop.drain(self.turn, DRAIN_SECONDS)
 
     def close(self) -> None:
-        """Disconnect the peers, and wait for them a moment; then close."""
+        """Disconnect the peers, wait briefly for their answers, and close."""
         until = time.monotonic() + DRAIN_SECONDS
         self.ports.disconnect()
         while self.ports.peers and time.monotonic() < until:
@@ -143,7 +143,7 @@ class NicProcess:
         self._stores.close()
 
     def _announce(self) -> None:
-        """Say which stores are announced on which port."""
+        """Tell the ports which stores to announce on which RDMA-CM port."""
         self.ports.serve(SERVICE_PORT, self._all_stores)
         taken: dict[str, int] = {}
         for name, store in self.stores.items():
@@ -172,8 +172,9 @@ class NicProcess:
         return RemoteRegion(name, base, length, key, access, tuple(params))
 
     def _swap(self, number: int, store: Store) -> None:
-        """Begin an epoch: peers of our service move to the store's other region, and what they submitted
-        before still reaches the past epoch. For others a key means the current memory once all have moved.
+        """Begin an epoch. Peers of our own service move to the store's other region; writes that they
+        submitted before still reach the past epoch. For all other peers, a key means the current memory once
+        every peer has moved.
         """
         self._note_writes()
         name = list(self.stores)[number]
@@ -192,7 +193,7 @@ class NicProcess:
         return Renewal(number, store.epoch & 0xFFFFFFFF, int(row["base"]), int(row["key"]))
 
     def _map(self, number: int, which: int, store: Store) -> None:
-        """Let a region of a store be this memory."""
+        """Map a region of a store to this memory."""
         row = list(self._regions.values())[number].rows[which][0]
         self.ports.table.retarget(int(row["key"]), store.memory)
         self._of_target[int(row["target"])] = store
@@ -201,7 +202,7 @@ class NicProcess:
         return bool(list(self._regions.values())[number].moving)
 
     def _check_moves(self, now_ns: int) -> None:
-        """Look which peers have moved, and announce the epoch again to the others."""
+        """Check which peers have moved, and repeat the announcement to the rest."""
         for number, (name, regions) in enumerate(self._regions.items()):
             if not regions.moving:
                 continue
@@ -220,7 +221,7 @@ class NicProcess:
                     endpoint.send(session, self._renewal(number, store).encode())
 
     def _end_move(self, number: int, regions: _Regions, now_ns: int) -> None:
-        """Disconnect peers that have not moved; both regions are the current memory then."""
+        """Disconnect peers that have not moved, and map both regions to the current memory."""
         for endpoint, session in regions.moving:
             session.lost = session.lost or "it did not move to a new epoch"
             endpoint.disconnect(session, now_ns)
@@ -229,7 +230,7 @@ class NicProcess:
         self._map(number, 1 - regions.current, list(self.stores.values())[number])
 
     def _note_writes(self) -> None:
-        """Note in each store how many operations were executed on it."""
+        """Record in each store how many operations were executed on it."""
         executed = self.ports.verbs_by_target[: len(self._of_target)]
         for store, count in zip(self._of_target, executed - self._written, strict=True):
             store.state[WRITES] += count

@@ -1,4 +1,4 @@
-"""Where a translator writes: the contract, and what all translators of a process have in common."""
+"""Outputs of a translator: their protocol, and the options that all translators of a process share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORMS = {"2": Form.TWO, "3": Form.THREE, "sized": Form.SIZED}
 
 @dataclass(frozen=True, slots=True)
 class TranslatorOptions:
-    """What the settings ask of every translator of a process, whatever stores it writes to."""
+    """Options for every translator of a process, independent of the stores that it writes to."""
 
     flush_ns: int
     """Batches and paths that wait longer are written."""
@@ -39,7 +39,7 @@ class TranslatorOptions:
     combine_increments: bool
     limit: TokenBucket | None
     form: Form
-    """Of the reports' base header."""
+    """Form of the reports' base header."""
     unnumbered: tuple[tuple[int, int], ...]
     """Networks whose sequence numbers are not checked."""
     slow_paths: SlowPaths | None
@@ -51,7 +51,7 @@ class TranslatorOptions:
 
     @classmethod
     def of(cls, settings: DirectSettings, make_room: Callable[[], bool]) -> TranslatorOptions:
-        """As the settings say. Raises ValueError."""
+        """The options from settings. Raises ValueError."""
         translator = settings.translator
         form = FORMS[translator.form]
         path_sum, heavy = translator.path_sum, translator.heavy_hitters
@@ -78,11 +78,11 @@ class TranslatorOptions:
         )
 
     def acknowledgers(self, folder: Path, workers: int) -> list[Acknowledger | None]:
-        """Numbers and answers of each worker's reporters; None: the form has no numbers.
+        """An acknowledger for each worker; None: this form of report has no sequence numbers.
 
-        Numbers of 32 bits are continued from files in `folder`, if it had as many workers: each has other
-        reporters with another number of workers. Those of 8 bits may have wrapped meanwhile. Raises
-        RegionError.
+        Numbers of 32 bits are continued from files in `folder` if the number of workers is the same, since it
+        decides which worker gets which reporter. Numbers of 8 bits start anew: they may have wrapped
+        meanwhile. Raises RegionError.
         """
         paths: list[Path | None] = [None] * workers
         if self.form == Form.SIZED:
@@ -99,7 +99,7 @@ class TranslatorOptions:
         transport: Transport | Sequence[Transport | None],
         routes: Sequence[Route] | None = None,
     ) -> Translator:
-        """A translator for these stores. Raises RouteError; StoreError if findings have no store."""
+        """A translator for these stores. Raises RouteError, and StoreError if findings lack a store."""
         made = Translator(
             layouts,
             transport,
@@ -122,7 +122,7 @@ class TranslatorOptions:
 
     @property
     def findings(self) -> list[Findings]:
-        """What is looked for in passing reports."""
+        """What to look for in passing reports."""
         return [each for each in (self.slow_paths, self.heavy_hitters) if each is not None]
 
 
@@ -142,11 +142,11 @@ class Output(Protocol):
 
     @property
     def translator(self) -> Translator:
-        """Writes to the stores that are known now; replaced if collectors announce others."""
+        """The translator for the stores known now; it is replaced if collectors announce different ones."""
 
     @property
     def ready(self) -> bool:
-        """Whether it is known which stores there are."""
+        """Whether the stores are known."""
 
     def turn(self) -> int:
         """Send and receive what is ready; returns the amount."""
@@ -155,7 +155,7 @@ class Output(Protocol):
         """Called ten times per second, ns since 1970: epochs, connections."""
 
     def idle(self) -> bool:
-        """Whether everything that was submitted is done."""
+        """Whether everything submitted has been completed."""
 
     def close(self) -> None:
         """Free resources."""

@@ -22,7 +22,7 @@ Peer = tuple[Endpoint, Session]
 
 
 class NicPorts:
-    """An endpoint and a socket for each address; one thread executes everything, so no two writes mix."""
+    """An endpoint and a socket for each address; one thread executes all writes, so they never interleave."""
 
     def __init__(self, nic: NicSettings, table: MemoryTable, notices: Region, port: int) -> None:
         self.table = table
@@ -42,7 +42,7 @@ class NicPorts:
         return [note for each in self.sockets for note in each.notes()]
 
     def turn(self, now_ns: int) -> int:
-        """Take what has come at each address, once, and answer; how many datagrams."""
+        """Receive once at each address, and answer; returns the number of datagrams."""
         count = 0
         for endpoint, each in zip(self.endpoints, self.sockets, strict=True):
             batch = each.receive()
@@ -59,7 +59,7 @@ class NicPorts:
             endpoint.serve(port, advertise)
 
     def renew(self, port: int, renewal: Renewal) -> list[Peer]:
-        """Announce a new epoch to all peers of a service; those that have to move."""
+        """Announce a new epoch to all peers of a service; returns those that have to move."""
         return [
             (endpoint, session) for endpoint in self.endpoints for session in endpoint.renew(port, renewal)
         ]
@@ -91,7 +91,7 @@ class NicPorts:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Sums over the ports, by the counter that they become."""
+        """Sums over the ports, by name of the counter."""
         endpoints = self.endpoints
         sockets = [each.counts() for each in self.sockets]
         return {

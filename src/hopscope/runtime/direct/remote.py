@@ -1,4 +1,4 @@
-"""Stores of collectors, over RoCEv2, as the output of a translator; lost connections are made again."""
+"""A translator's output to the stores of collectors, over RoCEv2; it reconnects lost connections."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from .warm import warm_rdma
 SERVICE_PORT = 1330
 """RDMA-CM port on which a collector announces all its stores."""
 RETRY_NS = 1_000_000_000
-"""Between the loss of a connection and the next try."""
+"""Pause between the loss of a connection and the next attempt."""
 ALIVE_NS = 5_000_000_000
-"""An idle connection is tried after this time."""
+"""A connection is probed when it has been idle for this time."""
 ROUNDS = 16
-"""Most batches of packets that one turn takes."""
+"""Maximum number of batches of packets that one turn receives."""
 
 
 class RemoteStores:
-    """Connections to all collectors of the settings: the address of each share of the keys, so one that is
-    named several times has several shares.
+    """Connections to all collectors of the settings. Each address in the settings holds one share of the
+    keys,
 
-    The first collector to connect announces which stores there are; while one is connected, the others must
-    announce the same.
+    so a collector that is named several times holds several shares.
+    The first collector to connect announces the stores; while one is connected, the others must announce the
+    same stores.
     """
 
     stores = transport = generation = None
@@ -51,7 +52,7 @@ class RemoteStores:
         *,
         port: int = ROCE_PORT,
     ) -> None:
-        """Compiles, and opens the socket. Raises CaptureError; ValueError for a bad address."""
+        """Compiles kernels, and opens the socket. Raises CaptureError, and ValueError for a bad address."""
         translator = settings.translator
         self._addresses = tuple(dict.fromkeys(translator.collectors))
         self._shares = [self._addresses.index(address) for address in translator.collectors]
@@ -69,7 +70,7 @@ class RemoteStores:
         self._stores: list[tuple[int, str, Layout]] = []
         self._translator = self._make([])
         self.connections = Counter(made=0, lost=0)
-        """Counts; lost: neither side had disconnected."""
+        """How many connections were made, and how many were lost without either side disconnecting."""
         self._closing = False
         self._ended: Counter[str] = Counter()
         self._received: Counter[str] = Counter()
@@ -77,7 +78,7 @@ class RemoteStores:
 
     @property
     def translator(self) -> Translator:
-        """Another one after collectors announced other stores than before."""
+        """The translator; it is replaced when collectors announce different stores."""
         return self._translator
 
     @property
@@ -86,7 +87,7 @@ class RemoteStores:
         return bool(self._stores)
 
     def turn(self) -> int:
-        """Packets in, packets out; how many."""
+        """Receive and send packets; returns how many."""
         now, moved = time.monotonic_ns(), 0
         for _ in range(ROUNDS):
             batch = self._socket.receive()
@@ -123,24 +124,24 @@ class RemoteStores:
                     self._say(number, str(error))
 
     def continue_counters(self, other: RemoteStores) -> None:
-        """Continue the counters of another one, which is closed."""
+        """Continue the counters of another output, which is closed."""
         self._translator.continue_counters(other._translator)
         self.connections.update(other.connections)
         self._ended += other.requesters
         self._received += other.received
 
     def idle(self) -> bool:
-        """Whether all that was submitted is acknowledged; what a lost connection held cannot be."""
+        """Whether all submitted writes are acknowledged; those of lost connections are not counted."""
         return all(session is None or session.idle for session in self._sessions)
 
     @property
     def requesters(self) -> Counter[str]:
-        """What the requesters of all connections counted, by key of `rdma.counters.COUNTERS`."""
+        """Sums over the requesters of all connections, by key of `rdma.counters.COUNTERS`."""
         return sum((_counts(session) for session in self._sessions), self._ended)
 
     @property
     def received(self) -> Counter[str]:
-        """Packets from the collectors' addresses, those that were rejected, and datagrams of others."""
+        """Counts of packets from collectors, of rejected packets, and of datagrams from other addresses."""
         return self._received + Counter(
             packets=self._endpoint.packets,
             rejected=int(self._endpoint.responder.counts[1:].sum()),
@@ -148,7 +149,7 @@ class RemoteStores:
         )
 
     def close(self) -> None:
-        """End the connections, and wait a little for the answers."""
+        """End the connections, and wait briefly for the answers."""
         self._closing = True
         now = time.monotonic_ns()
         for session in self._sessions:
@@ -161,7 +162,7 @@ class RemoteStores:
         self._socket.close()
 
     def _changed(self, number: int, session: Session, now: int) -> None:
-        """A connection has become ready, or is lost."""
+        """React to a connection that has become ready or was lost."""
         if not session.ready:
             self._give_up(number, session, now)
             return
@@ -192,7 +193,7 @@ class RemoteStores:
         self._say(number, f"connected, {_listed(stores)}")
 
     def _renew(self, number: int, session: Session) -> None:
-        """Begin with the regions of a collector that have a new memory, or are those of a new peer."""
+        """Start using a collector's regions that have new memory, or that belong to a new connection."""
         if not session.renewed:
             return
         regions, session.renewed = session.renewed, []
@@ -208,7 +209,7 @@ class RemoteStores:
             advertised.progress.pop(target, None)
 
     def _keep_alive(self, number: int, session: Session, now: int) -> None:
-        """Ask a collector that has nothing to do whether it is there: the requester notices if it is not."""
+        """Probe an idle collector; its requester reports the connection lost if there is no answer."""
         if not session.idle:
             self._idle_ns[number] = now
         elif now - self._idle_ns[number] >= ALIVE_NS:
@@ -226,13 +227,13 @@ class RemoteStores:
             self._say(number, f"{session.lost or 'disconnected'}; trying again")
 
     def _say(self, number: int, line: str) -> None:
-        """A line about a collector, unless it was the last one, too."""
+        """Notify about a collector, unless the line is the same as its last one."""
         if line != self._said[number]:
             self._said[number] = line
             self._notify(f"collector {self._addresses[number]}: {line}")
 
     def _make(self, stores: list[tuple[int, str, Layout]]) -> Translator:
-        """A translator for these stores, none connected; it counts on."""
+        """A translator for these stores, none of them connected; it continues the counters."""
         layouts = [layout for _, _, layout in stores]
         names = [name for _, name, _ in stores]
         routes = [

@@ -1,4 +1,4 @@
-"""Stores of this machine that a process writes, with their epochs."""
+"""The stores that a process of this machine writes, with their epochs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ...settings.direct import DirectSettings
 
 
 def store_specs(settings: DirectSettings) -> list[StoreSpec]:
-    """The stores of the settings; one of each primitive if they name none. Raises StoreError, which names the
-    setting.
+    """The stores of the settings; one of each primitive if none are named. The StoreError that this raises
+    names the setting.
     """
     specs = []
     for at, store in enumerate(settings.stores):
@@ -28,9 +28,9 @@ def store_specs(settings: DirectSettings) -> list[StoreSpec]:
 
 
 class Stores:
-    """The stores of a folder. `on_swap` gets the number of a store and the one that takes its place, before
-    the old one is sealed. `still_written`: whether the past epoch of a store is written to. Raises StoreError
-    and RegionError.
+    """The stores of a folder. `on_swap` is called with a store's number and its replacement before the old
+    store is sealed. `still_written` says whether the past epoch of a store is still written to. Raises
+    StoreError and RegionError.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Stores:
 
     @property
     def epoch_failures(self) -> int:
-        """Epochs that the system could not create or keep."""
+        """Epochs that could not be created or saved."""
         return sum(keeper.failed for keeper in self.keepers)
 
     def tick(self, now_ns: int) -> None:

@@ -1,7 +1,7 @@
-"""The translator as a process: DTA reports from a UDP socket into stores of this machine, or of collectors.
+"""The translator as a process: takes DTA reports from a UDP socket, and writes to local or remote stores.
 
-One thread does everything, turn after turn; a turn never waits. Nothing wakes it per datagram. Further
-workers are threads with sockets of their own: system calls cost most, and they release Python's lock.
+One thread runs everything in turns, which never block; it is not woken for each datagram. Further workers are
+threads with sockets of their own: most of the time goes into system calls, which release Python's lock.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 TICK_NS = 100_000_000
 PAUSE = loop.Pause(seconds=0.0005, below=64)
 BATCH_TIMEOUT_NS = 100_000_000
-"""Longest wait of a batch for busy collectors: some retransmissions. The socket's buffer fills meanwhile."""
+"""How long a batch may wait for busy collectors, enough for some retransmissions. The socket buffer fills."""
 WAIT_SECONDS = 0.0001
 DRAIN_SECONDS = 1.0
 """Maximum time after a stop to process reports that still arrive."""
 FULL_NS = 60_000_000_000
 """Time for which the table of reporters counts as full after a report that was not tracked."""
 FLUSH_SECONDS = 5.0
-"""Longest time that a stop waits for collectors."""
+"""How long a stop may wait for collectors."""
 
 
 class TranslatorProcess:
     """A translator with its workers' sockets, its counters and its output.
 
-    `folder`: of the stores, counters and numbers of reporters, `DATA/direct`. `notify` gets a line about
-    every collector that connects or disconnects, and when the table of reporters is full. `owners`: the table
-    of a cluster, if its members are the collectors. Raises StoreError, RegionError, RouteError, CaptureError,
+    `folder`: holds stores, counters and sequence numbers, `DATA/direct`. `notify` gets a line when a
+    collector connects or disconnects, and when the table of reporters is full. `owners`: the table of owners,
+    if the collectors are the members of a cluster. Raises StoreError, RegionError, RouteError, CaptureError,
     and ValueError for a bad address.
     """
 
@@ -73,15 +73,15 @@ class TranslatorProcess:
             Intake(self.options.form, acknowledger, self._write, self._lock)
             for acknowledger in self.options.acknowledgers(folder, self._settings.workers)
         ]
-        """By worker; the first is that of the loop, each other has a thread."""
+        """By worker; the loop runs the first, a thread each of the others."""
         self.batch_timeout_ns = BATCH_TIMEOUT_NS
-        """Longest wait of a batch for busy collectors."""
+        """See BATCH_TIMEOUT_NS."""
         self._tick = loop.Timer(TICK_NS)
         self._flush = loop.Timer(self.options.flush_ns // 2)
         self._wait_until_ns = 0
         self._notify = notify or (lambda _: None)
         self.reporters_full = False
-        """Whether reports were not tracked within the last FULL_NS, for lack of room."""
+        """Whether the table of reporters lacked room within the last FULL_NS."""
         self._untracked = self._full_until_ns = 0
         self._threads: list[threading.Thread] = []
         self._ending = threading.Event()
@@ -105,7 +105,7 @@ class TranslatorProcess:
         return RemoteStores(settings, self.options, notify)
 
     def open(self) -> None:
-        """Compile, then bind: reports are taken from now on. Raises CaptureError."""
+        """Compile, then bind: reports are received from now on. Raises CaptureError."""
         layouts = [route.layout for route in self.translator.routes]
         if not layouts:  # collectors announce theirs once they are connected
             layouts = [spec.layout for spec in store_specs(DirectSettings())]
@@ -128,12 +128,12 @@ class TranslatorProcess:
 
     @property
     def late_kernels(self) -> int:
-        """Kernels that its turns called for the first time."""
+        """How many kernels were first called by a turn, and so loaded late."""
         return loop.late_kernels()
 
     @property
     def translator(self) -> Translator:
-        """The output's."""
+        """The translator of the output."""
         return self.output.translator
 
     @property
@@ -146,7 +146,7 @@ class TranslatorProcess:
         return self.intakes[0].sockets[0].notes()
 
     def turn(self) -> int:
-        """Take what has come for the first worker, once, and do what is due; how many datagrams."""
+        """Receive once for the first worker, and do what is due; returns the number of datagrams."""
         if self._failure is not None:
             raise self._failure
         count, now = self.intakes[0].turn(), time.monotonic_ns()
@@ -170,31 +170,31 @@ class TranslatorProcess:
             each.append(self.translator, now_ns)
 
     def _check_reporters(self, now_ns: int) -> None:
-        """Note whether all reporters are tracked; a line when some are not any more."""
+        """Update `reporters_full`; notify when it becomes true."""
         untracked = self.received["untracked"]
         if untracked > self._untracked:
             if not self.reporters_full:
-                self._notify("the table of reporters is full: sequence numbers of some are not checked")
+                self._notify("the table of reporters is full: some sequence numbers are not checked")
             self._untracked, self._full_until_ns = untracked, now_ns + FULL_NS
         self.reporters_full = now_ns < self._full_until_ns
 
     def _make_room(self) -> bool:
-        """Move packets while a collector is busy; False once the batch has waited for too long."""
+        """Send and receive while a collector is busy; False once the batch has waited for too long."""
         if not self.output.turn():
             time.sleep(WAIT_SECONDS)
         return time.monotonic_ns() < self._wait_until_ns
 
     def run(self, stop: Stop) -> None:
-        """Take reports until `stop` is set; then write what waits, and wait for the collectors."""
+        """Take reports until `stop` is set; then write what is pending, and wait for the collectors."""
         for number, intake in enumerate(self.intakes[1:], 1):
             thread = threading.Thread(target=self._work, args=(intake,), name=f"translate-{number}")
             self._threads.append(thread)
             thread.start()
-        remote = self._settings.transport != "memory"  # acknowledgements come by another socket
+        remote = self._settings.transport != "memory"  # acknowledgements arrive on another socket
         loop.run(self, stop, PAUSE if remote else loop.Doze(PAUSE, self.intakes[0].files))
 
     def _work(self, intake: Intake) -> None:
-        """Thread of a worker: receives until the process ends, and takes what is left then."""
+        """A worker's thread: receives until the process ends, then drains the sockets."""
         try:
             pause = loop.Doze(PAUSE, intake.files)
             while not self._ending.is_set():
@@ -204,7 +204,7 @@ class TranslatorProcess:
             self._failure = error
 
     def drain(self) -> None:
-        """Process what is left in the socket."""
+        """Process the datagrams that are still in the sockets."""
         loop.drain(self.turn, DRAIN_SECONDS)
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ class TranslatorProcess:
 
     @property
     def received(self) -> dict[str, int]:
-        """What all workers counted."""
+        """See `intake.counts`."""
         return counts(self.intakes)
 
     @property
@@ -238,7 +238,7 @@ class TranslatorProcess:
 
     @property
     def writers(self) -> dict[str, Counter[str]]:
-        """What caches and batches counted, by primitive."""
+        """Counters of caches and batches, by primitive."""
         sums = {label: Counter[str]() for label in OPCODE_LABELS.values()}
         for route, writer in zip(self.translator.routes, self.translator.writers, strict=True):
             if route.layout.opcode in OPCODE_LABELS:

@@ -1,4 +1,4 @@
-"""Compiles what direct telemetry access needs, by using it: once per machine, about a minute."""
+"""Compiles the kernels of direct telemetry access by calling them; once per machine, about a minute."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STEP_NS = 1_000_000
 _TIMEOUT_NS = 2_000_000_000
 """Longer than a requester waits for an answer."""
 _LONG = 3000
-"""Bytes of a write that takes a first, a middle and a last packet."""
+"""Bytes of a write that is split into a first, a middle and a last packet."""
 
 
 def warm_rdma() -> None:
@@ -66,14 +66,14 @@ def warm_rdma() -> None:
 
 
 def warm_progress(layouts: Sequence[Layout]) -> None:
-    """What a NIC says of the content of its stores, of memory of its own."""
+    """The NIC's summary of store contents, on private memory."""
     for layout in {layout.opcode: layout for layout in layouts}.values():
         load()[layout.opcode].progress(Store.create(None, type(layout).sized(1 << 20)))
 
 
 def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = False) -> None:
-    """A report of every primitive through parser and translator, into memory of its own that two collectors
-    share. `combined`: additions to counters are combined.
+    """One report of every primitive through parser and translator, into private memory shared by two
+    collectors. `combined`: additions to counters are combined.
     """
     small = {layout.opcode: type(layout).sized(1 << 20, collectors=2) for layout in layouts}
     stores = [Store.create(None, layout) for layout in small.values()]
@@ -101,5 +101,5 @@ def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = F
             acknowledger.answers(reports, parser.frames)
     translator.flush()
     translator.limit = TokenBucket(1)
-    reports["reason"] = 0  # without a store of their primitive, they were rejected
+    reports["reason"] = 0  # reports without a store of their primitive were rejected
     translator.translate(reports, batch.arena, parser.frames)

@@ -1,1 +1,1 @@
-"""A fabric of namespaces as processes: how it starts, runs and ends."""
+"""The processes of a fabric of network namespaces: how they start, run and end."""

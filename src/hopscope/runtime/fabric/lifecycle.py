@@ -1,4 +1,4 @@
-"""A fabric starts and ends: in this order, and back from wherever it was stopped."""
+"""Makes a fabric step by step, and removes it, however far it got."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class FabricOptions:
 
     topology: Topology
     settings: Settings
-    """Settings of the collector; `label` is also for the switches."""
+    """Settings of the collector; the switches use `label`, too."""
     name: str = state.DEFAULT_NAME
     data: Path | None = None
-    """Data folder that stays; None: one that goes with the fabric."""
+    """Data folder to keep; None: one that is removed with the fabric."""
     inner_mtu: int | None = None
 
 
@@ -56,10 +56,10 @@ class Removal:
 
 
 def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> FabricState:
-    """Make a fabric and return once its switches switch and its collector collects.
+    """Make a fabric, and return once its switches and its collector work.
 
     `notify` gets a line before each step; `turn` is called repeatedly meanwhile.
-    Remains of a killed run of the same name are removed first.  If anything fails, everything is removed.
+    The remains of a killed run of the same name are removed first.  If a step fails, everything is removed.
     Raises HopscopeError.
     """
     namespaces.require_root()
@@ -76,7 +76,7 @@ def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[
                 "choose another --name"
             )
         if removed := _remove(options.name):
-            notify(f"removed what an earlier run left: {removed}")
+            notify(f"removed the remains of an earlier run: {removed}")
         try:
             return _up(options, notify, turn)
         except BaseException:
@@ -135,7 +135,7 @@ def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[
 
 
 def down(name: str) -> Removal:
-    """Remove a fabric, or whatever is left of one: processes, namespaces, folder. Raises HopscopeError."""
+    """Remove a fabric or its remains: processes, namespaces, folder. Raises HopscopeError."""
     namespaces.require_root()
     with state.alone(name):
         return _remove(name)
@@ -146,10 +146,10 @@ def _remove(name: str) -> Removal:
     known, folder = state.read(name), state.folder_of(name)
     marked = namespaces.marked(state.mark_of(name))
     if known and not Path(known.data).is_relative_to(folder):
-        # a data folder that stays: the collector closes its journal, and ends its own processes
+        # the data folder is kept: the collector closes its journal, and ends its own processes
         collector = [process for role, (process, _) in known.processes.items() if role == "collector"]
         removed.processes += namespaces.end(set(collector) & set(marked), seconds=_GRACE_SECONDS)
-    for _ in range(_ROUNDS):  # one that is being started is there in the next round
+    for _ in range(_ROUNDS):  # a process that is just starting is found in the next round
         if not (marked := namespaces.marked(state.mark_of(name))):
             break
         removed.processes += namespaces.end(marked, seconds=0)
@@ -159,7 +159,7 @@ def _remove(name: str) -> Removal:
 
 
 def _export(label: LabelSettings) -> str:
-    """Where last hops send labels: as the settings say, or to a port that is free."""
+    """The address to which last hops send labels: that of the settings, or a free port."""
     if label.listen and host_and_port(label.listen)[1]:
         return label.listen
     return f"{HOST}:{_free_udp_port()}"

@@ -1,8 +1,7 @@
 """The two processes of a fabric, in the background: `python -m hopscope.runtime.fabric.process ROLE NAME`.
 
-`switches` moves frames, `collector` is a supervised collector that takes the labels.  Both write a log into
-the fabric's folder (`ROLE.log`), and make a file there (`ROLE.ready`) when they do their work. They end with
-SIGTERM.
+`switches` moves frames; `collector` is a supervised collector that takes the labels.  Both write a log into
+the fabric's folder (`ROLE.log`), and create a file there (`ROLE.ready`) once they work. SIGTERM ends them.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from ...testbed.fabric import TestbedError
 from ...testbed.state import SETTINGS_FILE, FabricState, read
 
 _LAST = {"switches": "switching", "collector": "collecting"}
-"""Text in the last line of each log if nothing else has happened."""
+"""Text in the last line of a log as long as nothing has gone wrong."""
 START_SECONDS = 600.0
-"""How long the first start may take: it compiles."""
+"""How long a start may take; the first one compiles kernels."""
 
 
 def start(state: FabricState, role: str) -> subprocess.Popen[bytes]:
@@ -45,7 +44,7 @@ def start(state: FabricState, role: str) -> subprocess.Popen[bytes]:
 def await_ready(
     state: FabricState, role: str, process: subprocess.Popen[bytes], turn: Callable[[], object]
 ) -> None:
-    """Wait until it does its work, calling `turn` now and then. Raises TestbedError with its last words."""
+    """Wait until a process works, calling `turn` now and then. Raises TestbedError with its last words."""
     until = time.monotonic() + START_SECONDS
     while not _ready(state, role).exists():
         if process.poll() is not None:
@@ -57,7 +56,7 @@ def await_ready(
 
 
 def last_words(state: FabricState, role: str) -> str:
-    """Why it ended, by the last line of its log."""
+    """Why a process ended, from the last line of its log."""
     text = ""
     with suppress(OSError):
         text = _log(state, role).read_text(encoding="utf-8", errors="replace")

@@ -1,1 +1,1 @@
-"""INT-label as a process: labels into the table, and events of labels."""
+"""INT-label as a process: writes labels into the table, and events about them."""

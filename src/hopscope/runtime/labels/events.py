@@ -1,6 +1,6 @@
-"""Events of labels: silent ports, low coverage, paths of tracked flows, and the record of every period.
+"""Events about labels: silent ports, low coverage, paths of tracked flows, and a record of every period.
 
-They are a shard of their own.
+They have a shard of their own.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from ..pipeline.event_writer import EventWriter
 from ..pipeline.shard import open_journal
 
 SHARD = 1023
-"""Number of this shard, above those of all workers: the last that readers of rings know."""
+"""Number of this shard, above those of all workers; readers of rings know none above it."""
 RING_EVENTS = 1 << 14
-"""Room of the ring of events: 2 MiB."""
+"""Capacity of the ring of events, 2 MiB."""
 PPM = 1_000_000
 """Coverage is counted in parts per million."""
 IPV4 = 0xFFFF
@@ -46,9 +46,9 @@ IPV4 = 0xFFFF
 
 
 class LabelEvents:
-    """Writes the events of two tables. `tick` it; their times are `ahead_ns` of the system clock.
+    """Writes the events of the tables of labels and tracked flows. Call `tick` regularly.
 
-    `data` and `regions` are folders, None: nothing is kept. Raises HistoryError and RegionError.
+    `data` and `regions` are folders; None: nothing is kept. Raises HistoryError and RegionError.
     """
 
     def __init__(
@@ -87,16 +87,18 @@ class LabelEvents:
 
     @property
     def is_low(self) -> bool:
-        """Whether the alarm of coverage is raised."""
+        """Whether the coverage alarm is raised."""
         return bool(self._low[0])
 
     @property
     def silent_ports(self) -> int:
-        """Ports whose alarm is raised."""
+        """Number of ports whose alarm is raised."""
         return int(np.count_nonzero(self._table.known["silent"]))
 
     def tick(self, now_ns: int, ahead_ns: int) -> None:
-        """Write what is due; call it several times per telemetry interval."""
+        """Write what is due; call it several times per telemetry interval. `now_ns` is `ahead_ns` ahead of
+        the system clock.
+        """
         self._time_ns = now_ns - ahead_ns
         if self._silent_ns:
             self._look_for_silence(now_ns)
@@ -107,7 +109,7 @@ class LabelEvents:
     def close(self) -> None:
         """Write the rest of the period and the end of all alarms, and close the journal.
 
-        A process that goes on with the table raises again what still holds.
+        A process that continues the table raises the alarms again that still apply.
         """
         if self._period_ns:
             self._close_period()
@@ -160,7 +162,7 @@ class LabelEvents:
         self._write(events)
 
     def _path_changed(self, flow: Key, path: Sequence[Port], previous: Sequence[Port]) -> None:
-        """PATH_CHANGE of a tracked flow, a record for each 8 switches."""
+        """Write PATH_CHANGE of a tracked flow: a record for every 8 switches."""
         src_hi, src_lo, dst_hi, dst_lo, proto, sport, dport = flow
         version = 4 if src_hi == 0 and src_lo >> 32 == IPV4 else 6
         events = self._events(Kind.PATH_CHANGE, Metric.FLOW_PATH, -(-len(path) // PATH_PART))
@@ -211,7 +213,7 @@ class LabelEvents:
 
     def _write(self, events: Records) -> None:
         if len(events):
-            kinds = events["kind"][events["hop"] == 0]  # the others continue a long path
+            kinds = events["kind"][events["hop"] == 0]  # later hops continue a long path
             for kind, count in zip(*np.unique(kinds, return_counts=True), strict=True):
                 self.counts[Kind(int(kind)).label] += int(count)
             self.writer.write(events)

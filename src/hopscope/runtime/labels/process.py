@@ -1,7 +1,7 @@
-"""Labels as a process: from a UDP socket into the table, through the controller, into switches' registers.
+"""The label process: UDP socket, table of labels, controller, and the registers of switches.
 
-One thread does everything, turn after turn; a turn never waits. A Redis server, which may wait, has its own
-thread (`labels.redis`).
+One thread runs everything in turns, which never block. The Redis client, which may block, has its own thread
+(`labels.redis`).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from ..processes.child import Child
 
 PAUSE = loop.Pause(seconds=0.0005, below=64)
-"""Pause after a turn with few datagrams, so that they are processed together."""
+"""Pause after a turn with few datagrams, so that the next turn processes more at once."""
 LOOK_NS = 20_000_000
-"""Longest time between two looks at telemetry intervals."""
+"""Maximum time between two checks of telemetry intervals."""
 TURN_NS = 5_000_000
-"""Longest time between two turns of the controller."""
+"""Maximum time between two turns of the controller."""
 COUNT_NS = 100_000_000
 ATTACH_NS = 500_000_000
-"""Pause between two tries to find the registers."""
+"""Pause between two attempts to find the registers."""
 DRAIN_SECONDS = 0.5
 """Maximum time after a stop to process labels that still arrive."""
 
@@ -61,7 +61,7 @@ def listen_settings(settings: LabelSettings) -> ListenSettings:
 
 
 def run(child: Child) -> None:
-    """Role of the process: take the socket over, take labels until `child.stop`."""
+    """The process's role: take over the socket, and receive labels until `child.stop` is set."""
     settings = child.settings.label
     history = child.settings.history
     controlled = frozenset(switch.node for switch in child.settings.switches.values())
@@ -83,9 +83,9 @@ def run(child: Child) -> None:
 class LabelProcess:
     """Socket, decoder, table, controller, registers and counters.
 
-    `folder`: of the regions; None: private memory. `data`: the data folder that gets events; None: none.
-    `controlled`: nodes whose Reg2 another process takes out of the table (`control.fleet`). `notify` gets a
-    line about what comes and goes. Raises RegionError, HistoryError, CaptureError, and
+    `folder`: holds the regions; None: private memory. `data`: the data folder that gets events; None: none.
+    `controlled`: nodes whose Reg2 another process reads from the table (`control.fleet`). `notify` gets a
+    line when registers or servers appear or disappear. Raises RegionError, HistoryError, CaptureError, and
     HopscopeError if the Redis client is missing.
     """
 
@@ -136,9 +136,9 @@ class LabelProcess:
         self.counts = LABEL_COUNTERS.open(folder)
         self._full = FullTables(LABEL_TABLES, self._notify, self._full_counts())
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
-        """Taken from the socket; changes of Reg2 that no register took."""
+        """Datagrams, bytes and packets received; `unwritten`: changes of Reg2 that reached no register."""
         self.rejected = np.zeros(len(Reason), np.int64)
-        """Datagrams, or their rest, by reason."""
+        """Datagrams rejected, whole or from some point on, by reason."""
         self.listener: UdpListener | None = None
         self._turn, self._count, self._attach = (
             loop.Timer(period_ns)
@@ -151,7 +151,7 @@ class LabelProcess:
 
     @property
     def late_kernels(self) -> int:
-        """Kernels that its turns called for the first time."""
+        """How many kernels were first called by a turn, and so loaded late."""
         return loop.late_kernels()
 
     @property
@@ -166,9 +166,9 @@ class LabelProcess:
         return self.listener.port
 
     def open(self, handle: socket.socket | None = None, drops: SocketDrops | None = None) -> None:
-        """Bind, or take the socket over: labels are taken from now on. Raises CaptureError.
+        """Bind, or take over `handle`: labels are received from now on. Raises CaptureError.
 
-        `drops`: those of the socket.
+        `drops`: the drop counter of the socket.
         """
         self.listener = UdpListener(listen_settings(self.settings), sock=handle, drops=drops)
         self.listener.open()
@@ -180,7 +180,7 @@ class LabelProcess:
         return [] if self.listener is None else self.listener.notes()
 
     def turn(self) -> int:
-        """Process what has arrived, and what is due; returns the number of datagrams."""
+        """Process what has arrived, and do what is due; returns the number of datagrams."""
         batch = self.listener.receive() if self.listener is not None else None
         now = self._clock()
         if batch is not None:
@@ -220,15 +220,15 @@ class LabelProcess:
         self.tracked.update(found.labels, found.flows, now_ns, self.table.allowed(found.labels))
 
     def run(self, stop: Stop) -> None:
-        """Process labels until `stop` is set, then what is left in the socket."""
+        """Process labels until `stop` is set, then drain the socket."""
         loop.run(self, stop, self._idle)
 
     def drain(self) -> None:
-        """Process what is left in the socket."""
+        """Process the datagrams that are still in the sockets."""
         loop.drain(self.turn, DRAIN_SECONDS)
 
     def _idle(self, taken: int) -> None:
-        """Pause after a few datagrams; after none wait until one arrives or something is due."""
+        """Pause after a few datagrams; after none, wait until one arrives or something is due."""
         if taken:
             PAUSE(taken)
             return
@@ -256,7 +256,7 @@ class LabelProcess:
         return self.table.rejected, self.table.evicted
 
     def _forget(self, rows: Ints) -> None:
-        """These rows of the table are reused for other ports."""
+        """Store these rows again: the table reuses them for other ports."""
         self._stored[rows[rows < len(self._stored)]] = np.uint64(2**64 - 1)  # stored again
         if self.redis is not None:
             self.redis.forget(rows)
@@ -279,7 +279,7 @@ class LabelProcess:
 
 
 def _redis(settings: LabelSettings, table: LabelTable, notify: Callable[[str], object]) -> LabelRedis | None:
-    """The databases in Redis; None if the settings name no server."""
+    """The writer to Redis; None if the settings name no server."""
     if not settings.redis:
         return None
     from ...labels.redis import LabelRedis

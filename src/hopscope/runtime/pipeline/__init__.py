@@ -1,1 +1,1 @@
-"""What a report goes through in every collector, and what is kept of it."""
+"""The steps that every report goes through, and what they store."""

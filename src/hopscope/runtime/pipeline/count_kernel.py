@@ -1,4 +1,4 @@
-"""What is in a decoded batch, for its counters, in one pass."""
+"""Counts the contents of a decoded batch in one pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OWN_HOP, _MX = U64(Carried.OWN_HOP), U64(Mode.MX)
 
 @kernel
 def count_batch(frames: Any, reports: Any, tally: Any, slots: Any, places: Any, counters: Any) -> Any:
-    """Add the numbers of FRAME and REPORT rows to counters; (accepted reports, postcards).
+    """Count FRAME and REPORT rows in `counters`; returns (accepted reports, postcards).
 
     `tally` is uint64 [TALLY], all 0 before and after; `slots` and `places` as for `settle`. A postcard has
     report metadata or a record of INT-MX, no stack, and an identifiable packet.

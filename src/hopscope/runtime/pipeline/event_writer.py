@@ -1,14 +1,15 @@
-"""Writes the events of a shard into its journal and its ring, also while the disk takes none.
+"""Writes the events of a shard into its journal and its ring, even while the disk does not accept them.
 
 With a thread, the writer never touches the disk in the caller's thread: forwarding, detection, live state and
-alerts go on while the disk hangs.  Events go into the ring, which shows them, and the thread reads it as any
-other reader does.  Without one (replays, the library, the end of a process), the journal comes first.
+alerts go on while the disk hangs.  Events go into the ring, where readers see them, and the thread reads them
+from there like any other reader.  Without a thread (replays, the library, the end of a process), events go to
+the journal first.
 
-While the disk is full, broken or slow, events wait in the ring.  What is overwritten there before the disk
-takes it is lost to history, and counted.  The ring is shared memory, so what waits outlives the worker, and
-the collector: the next one writes it.
+While the disk is full, broken or slow, events wait in the ring. Events that are overwritten there before they
+are on disk are lost to history, and counted. The ring is in shared memory, so waiting events outlive the
+worker and the collector: the next collector writes them.
 
-The number of a lost event is not used again: it is missing in history.
+The number of a lost event is not reused; history has a gap there.
 """
 
 from __future__ import annotations
@@ -30,30 +31,30 @@ from ...memory.ring import RingReader, RingWriter, attach_ring
 from ...wire.records import Records
 
 CHUNK = 8192
-"""Events that are copied from the ring and written at a time."""
+"""How many events are copied from the ring and written at a time."""
 CHUNKS_PER_TICK = 4
 MIN_PAUSE, MAX_PAUSE = 0.1, 1.0
-"""Seconds between two attempts of a failing disk."""
+"""Seconds between two attempts to write to a failing disk."""
 THREAD_SECONDS, IDLE_SECONDS = 0.01, 0.08
-"""Interval at which a writer's thread looks for events: twice as long after each look that finds none, up to
-IDLE_SECONDS, since a look takes 70 us of a processor. Readers of the ring see events at once, those of
-history when they are written.
+"""Interval at which a writer's thread looks for events. It doubles after each look that finds none, up to
+IDLE_SECONDS, since a look takes 70 us of CPU time. Readers of the ring see events at once; readers of history
+see them once they are written.
 """
 STALL_SECONDS = 0.05
-"""Most time that `write` waits for the thread, if the ring has no more room: once, until it goes on."""
+"""How long `write` waits for the thread if the ring is full: once, then not until the thread has written."""
 HANG_SECONDS = 2.0
 """Time after which a write that has not returned is reported."""
 CLOSE_SECONDS = 5.0
-"""Maximum time that the end waits for a thread, whose disk may not answer."""
+"""How long the end waits for the thread, whose disk may hang."""
 HANGS = "the disk does not answer"
 
 
 class EventWriter:
     """Numbers the events of one shard and writes them to `journal` and `ring`; either may be None.
 
-    Without a ring, a failed write raises JournalFull. `ring` may be that of a killed writer: events that only
-    one of the two has are written to the other.  `thread`: the journal is written by a thread of its own.
-    `notify` gets a line when the disk begins to fail, and when everything is written again.
+    Without a ring, a failed write raises JournalFull. `ring` may be that of a killed writer: events that are
+    only in the ring or only in the journal are copied to the other.  `thread`: a separate thread writes the
+    journal.  `notify` gets a line when the disk begins to fail, and when all events are written again.
     """
 
     def __init__(
@@ -70,14 +71,14 @@ class EventWriter:
         self.failed_writes = 0
         """Failed attempts to write."""
         self.problem = ""
-        """Why the journal does not have all events; empty: it has."""
+        """Why the journal lacks events; empty: it has all."""
         self._shard = shard
         self._journal = journal
         self._notify = notify
         self._ring = None if ring is None else RingWriter(ring)
         self._following = 0 if journal is None else journal.next_sequence
         self._backlog: RingReader | None = None
-        """Reads what the journal lacks; None: it has all events."""
+        """Reads the events that the journal lacks; None: it has all."""
         self._stored = 0
         """Position in the ring of the first event that the journal lacks, if there is a backlog."""
         self._pause, self._retry_at = MIN_PAUSE, 0.0
@@ -89,7 +90,7 @@ class EventWriter:
         self._moved = threading.Event()
         """Set by the thread: it has written."""
         self._stalled = False
-        """Whether the thread has not gone on since `write` waited for it."""
+        """Whether `write` waited in vain for the thread, which has not written since."""
         self._thread: threading.Thread | None = None
         if ring is None or journal is None:
             return
@@ -114,7 +115,7 @@ class EventWriter:
         return min(self._ring.head - self._stored, self._ring.capacity)
 
     def settle(self) -> None:
-        """The events that are stored or in `lost` are counted: the next writer does not count them again."""
+        """Note that events stored or in `lost` are counted, so that the next writer does not repeat it."""
         if self._ring is not None:
             self._ring.settled = self._ring.head if self._backlog is None else self._stored
 
@@ -124,7 +125,7 @@ class EventWriter:
         return bool(self.problem)
 
     def write(self, events: Records) -> None:
-        """Number EVENT records, write them to the journal if the disk takes them, and show them."""
+        """Number EVENT records, journal them if the disk accepts them, and put them into the ring."""
         if self._thread is not None:
             self._await_room(len(events))
         if self._journal is None or self._backlog is not None:
@@ -142,7 +143,7 @@ class EventWriter:
             self._ring.write(events)
 
     def tick(self) -> None:
-        """Retry what failed; close a journal that is old. Call it regularly."""
+        """Retry failed writes; close an old journal. Call it regularly."""
         if self._thread is not None:
             if self.waiting and not self.problem and time.monotonic() - self._progress_at > HANG_SECONDS:
                 self._report(HANGS)
@@ -150,7 +151,7 @@ class EventWriter:
         self._round()
 
     def end_thread(self) -> None:
-        """Have the thread write what waits, and `write` do its work from now on; unless the disk hangs."""
+        """Unless the disk hangs, end the thread once all events are written; `write` then does its work."""
         if self._thread is None:
             return
         self._stop = True
@@ -162,8 +163,8 @@ class EventWriter:
                 self._backlog = None
 
     def close(self) -> None:
-        """Write what waits, if the disk takes it, and close the journal. It may be called twice. What it does
-        not take stays in the ring.
+        """Write all waiting events, and close the journal. Events that the disk does not accept stay in the
+        ring. It may be called twice.
         """
         journal = self._journal
         if journal is None:
@@ -181,10 +182,10 @@ class EventWriter:
         if self._thread is None:
             journal.close()
 
-    # ------------------------------------------------------------------ what the journal lacks
+    # ------------------------------------------------------------------ events that the journal lacks
 
     def _work(self) -> None:
-        """The thread: follow the ring until `close`, then write the rest; not on the worker's processor."""
+        """The thread, not on the worker's processor: follow the ring until `close`, then write the rest."""
         leave()
         seconds = THREAD_SECONDS
         while not self._stop:
@@ -196,8 +197,8 @@ class EventWriter:
         self._finish()
 
     def _await_room(self, more: int) -> None:
-        """Let the thread write what `more` events would overwrite: a busy machine loses none. If it does not
-        go on, the disk hangs, and nothing waits for it.
+        """Wait until the thread has written what `more` events would overwrite, so that a busy machine loses
+        none. If the thread makes no progress, the disk hangs, and `write` no longer waits for it.
         """
         assert self._ring is not None
         room = self._ring.capacity - min(more, self._ring.capacity)
@@ -214,13 +215,13 @@ class EventWriter:
             self._journal.tick()
 
     def _finish(self) -> None:
-        """Write all that waits, unless the disk fails."""
+        """Write all waiting events, unless the disk fails."""
         self._retry_at = 0.0
         while self.waiting and self._catch_up():
             pass
 
     def _catch_up(self) -> bool:
-        """Write the next CHUNK of what the journal lacks; False: the disk did not take it, or is not due."""
+        """Write the next CHUNK that the journal lacks; False: the write failed, or no retry is due."""
         backlog, journal = self._backlog, self._journal
         if backlog is None or journal is None or time.monotonic() < self._retry_at:
             return False
@@ -268,8 +269,8 @@ class EventWriter:
         self._lost_before = self.lost
 
     def _resume(self, end: int) -> None:
-        """Go on after a killed writer, whose journal lacks events up to number `end`; those that are not in
-        memory any more are lost, unless it had counted them.
+        """Continue after a killed writer whose journal lacks events up to number `end`. Those that are no
+        longer in memory are counted as lost, unless that writer did so.
         """
         assert self._ring is not None
         position = _position(self._region, self._following)
@@ -279,19 +280,19 @@ class EventWriter:
         self._following = end
 
     def _read_from(self, position: int) -> None:
-        """From this position of the ring on, the journal lacks the events."""
+        """Note that the journal lacks the events from this position of the ring on."""
         self._backlog, self._stored = RingReader(self._region, position), position
 
     def _show_missed(self, journal: JournalWriter, end: int) -> None:
-        """Write events into the ring that its killed writer had journalled, but not yet shown."""
+        """Copy events into the ring that its killed writer had only written to the journal."""
         assert self._ring is not None
         events = read_journals(journal.folder)
         self._ring.write(events[(events["shard"] == self._shard) & (events["sequence"] >= end)])
 
 
 def store_leftovers(folder: Path, regions: Path, notify: Callable[[str], None]) -> list[Path]:
-    """Write events into history that waited in the rings of a collector that has ended; returns the rings
-    with events that the disk does not take.
+    """Write into history the events that still wait in the rings of an ended collector; returns the rings
+    whose events the disk does not accept.
     """
     kept = []
     for path in sorted(regions.glob("worker-*.events")):

@@ -1,4 +1,4 @@
-"""Tables without room for new keys: what each loses, what to do, and a line in the log about it."""
+"""Logs that a table has no room for new keys, with the loss and the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 PERIOD_SECONDS = 300.0
-"""Least time between two lines about one table."""
+"""Minimum time between two lines about one table."""
 
 
 class FullTables:
@@ -19,13 +19,13 @@ class FullTables:
         counts: Iterable[int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`counts`: of `tables`, in order, up to now: they are not reported."""
+        """`tables`: text and advice by counter; `counts`: their present values, which are not reported."""
         self._tables, self._notify, self._clock = tables, notify, clock
         self._reported = list(counts)
         self._due = [clock()] * len(tables)
 
     def update(self, counts: Iterable[int]) -> None:
-        """Compare the counters of `tables`, in order, with those of the last line."""
+        """Take the counters of `tables`, in order; notify if they rose since the last line."""
         for place, (count, (text, advice)) in enumerate(zip(counts, self._tables.values(), strict=True)):
             more = count - self._reported[place]
             if more > 0 and (now := self._clock()) >= self._due[place]:

@@ -1,6 +1,6 @@
-"""The two kinds of collector: of reports, and as an INT sink. `mode_of` alone asks which the settings want.
+"""The two kinds of collector: one takes reports, the other is an INT sink. Only `mode_of` tells them apart.
 
-What differs between them is a member of `Mode`: pipeline, forwarding, kernels, memory, rings.
+Their differences are members of `Mode`: pipeline, forwarding, kernels, memory, rings.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Mode(ABC):
     """A kind of collector, with its settings."""
 
     steps: tuple[str, ...]
-    """Steps of `warmup` for the pipeline: that of the decoder, then that of detection."""
+    """Steps of `warmup` for the pipeline: the decoder's, then detection's."""
     report_ports: tuple[int, ...] | None = None
     """UDP ports of Telemetry Reports; None: those of the dialect."""
     _distributions_by_default = False
@@ -58,11 +58,11 @@ class Mode(ABC):
 
     @property
     def has_detector(self) -> bool:
-        """Whether reports of several workers, or members, meet in a detector process, which has all state."""
+        """Whether a detector process holds all state, and merges reports of several workers or members."""
         return False
 
     def hand_over(self, worker: int, regions: Path) -> HandOver:
-        """The steps of a worker, if there is a detector. Raises RegionError."""
+        """The steps of a worker that hands its reports to the detector. Raises RegionError."""
         queue = QueueWriter(attach_queue(queue_path(regions, worker)))
         share = holding = None
         if self.settings.history.evidence_bytes:
@@ -81,7 +81,7 @@ class Mode(ABC):
         if self.settings.cluster.enabled:
             from ...detect.moved import open_corrections
 
-            open_corrections(regions)  # before two processes want it
+            open_corrections(regions)  # before two processes open it
         if not self.has_detector:
             return
         reports = self.settings.detect.queue_reports
@@ -98,7 +98,7 @@ class Mode(ABC):
             QueueWriter(create_queue(taken_path(regions), reports)).close()  # until there is a cluster
 
     def queues(self, regions: Path) -> list[QueueReader]:
-        """What the detector takes. Raises RegionError."""
+        """The queues that the detector reads. Raises RegionError."""
         paths = [queue_path(regions, worker) for worker in range(self.settings.workers)]
         if self.settings.cluster.exchanges:
             from ...detect.postcards.share import taken_path
@@ -109,8 +109,8 @@ class Mode(ABC):
     def forwarder(
         self, listen: ListenSettings, count: Callable[[str, int], object], heartbeat: Heartbeat | None = None
     ) -> Forwarder | None:
-        """A forwarder for the frames of a listener; None: they are not forwarded. `heartbeat`: of its bypass.
-        Raises CaptureError.
+        """A forwarder for the frames of a listener; None: they are not forwarded. `heartbeat`: the heartbeat
+        of the listener's bypass. Raises CaptureError.
         """
         return None
 
@@ -121,8 +121,8 @@ class Mode(ABC):
         count: Callable[[str, int], object],
         caught_up: Callable[[], bool],
     ) -> WireListener | None:
-        """What an XDP program sends up that forwards the plain frames of a listener, in a sink; None: it does
-        not.
+        """In a sink, receives from an XDP program that forwards the plain frames of a listener; None: there
+        is no such program.
         """
         return None
 
@@ -164,8 +164,8 @@ class Collector(Mode):
 
     @property
     def has_detector(self) -> bool:
-        """With several workers: reports about one flow, queue or packet may reach any of them. And if other
-        members of a cluster send postcards.
+        """True with several workers, since any of them may receive a report about a given flow, queue or
+        packet; and if other members of a cluster send postcards.
         """
         return self.settings.workers > 1 or (self.settings.workers > 0 and self.settings.cluster.exchanges)
 
@@ -208,7 +208,7 @@ class Collector(Mode):
 
 
 class Sink(Mode):
-    """Takes packets: events and distributions come from `SinkDetector`, INT-MX postcards only pass."""
+    """Takes packets: `SinkDetector` finds events and counts distributions; INT-MX postcards only pass."""
 
     steps = ("decoder", "sink")
     _distributions_by_default = True
@@ -217,7 +217,7 @@ class Sink(Mode):
     """For a sink, a Telemetry Report on its way to a collector is a packet like any other."""
 
     def pipeline(self, shard: Shard) -> Pipeline:
-        """The sink's detector, adaptation to slow destinations, and reports if there is a receiver."""
+        """The sink's detector, adaptation to slow destinations, and reports if they have a receiver."""
         from ...detect.sink.detector import SinkDetector
         from ..sink.adapt import Adapt, EndFlows
         from ..sink.reports import SinkReporter
@@ -248,7 +248,7 @@ class Sink(Mode):
         count: Callable[[str, int], object],
         caught_up: Callable[[], bool],
     ) -> WireListener | None:
-        """Where nothing is in its way: `sink.forwarding`."""
+        """The XDP program, unless `sink.forwarding` or an `obstacle` rules it out."""
         from ..sink.wire import WireListener, obstacle
 
         sink = self.settings.sink
@@ -260,7 +260,7 @@ class Sink(Mode):
         return made
 
     def _shard_bytes(self) -> int:
-        """With the rings of sink events and evicted flows."""
+        """Includes the rings of sink events and evicted flows."""
         from ...detect.sink.records import EVICTED, SINK_EVENT
 
         sink = self.settings.sink
@@ -269,7 +269,7 @@ class Sink(Mode):
 
 
 def mode_of(settings: Settings) -> Mode:
-    """The kind of collector that the settings want."""
+    """The kind of collector that the settings describe."""
     return Sink(settings) if settings.sink.enabled else Collector(settings)
 
 

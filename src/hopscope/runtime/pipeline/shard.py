@@ -1,4 +1,4 @@
-"""What one shard keeps: counters, the journal of its events, and the ring that shows them."""
+"""The storage of one shard: counters, the journal of its events, and the ring in which readers see them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .event_writer import EventWriter, store_leftovers
 from .full_tables import FullTables
 
 Cause = tuple[ReportBatch, Datagrams]
-"""Reports, and what has the datagrams that they came in."""
+"""Reports, and the datagrams that they came in."""
 
 
 class Shard:
     """Counters, journal and ring of one worker, or of the detector of several workers.
 
-    `data` is the data folder whose journal is written (None: nothing is kept), `regions` the folder of the
-    mapped tables, counters and ring (None: private memory). Regions of a killed worker are continued.
+    `data` is the data folder that gets the journal (None: no history), `regions` the folder of the mapped
+    tables, counters and ring (None: private memory). Regions of a killed worker are continued.
     `process` names the counters; None: the worker with the shard's number.
-    `on_events` gets every block of EVENT records after it is written; `notify` gets the writer's lines, and
-    those about full tables; with `thread` the journal is written in a thread of its own (see
-    `event_writer`). Raises HistoryError and RegionError.
+    `on_events` gets every block of EVENT records after it is written; `notify` gets lines from the writer and
+    about full tables; with `thread`, a separate thread writes the journal (see `event_writer`). Raises
+    HistoryError and RegionError.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Shard:
     ) -> None:
         self.number, self.data, self.regions = number, data, regions
         self.secret = hash_secret(data)
-        """Secret of the hash tables, which all shards of a folder share."""
+        """Secret of the hash functions, shared by all shards of a folder."""
         self.counted = counters_of(process or f"worker-{number}").open(regions)
         self.counters = self.counted.values
         """uint64 [COUNTERS]; kernels count into it."""
@@ -73,12 +73,12 @@ class Shard:
 
     @property
     def keeps_evidence(self) -> bool:
-        """Whether the reports that cause notable events are kept."""
+        """Whether the reports that cause notable events are kept as evidence."""
         return self._evidence is not None
 
     def write(self, events: Records, cause: Cause | None = None) -> None:
-        """Number EVENT records, journal them, then show them. `cause`: what they were found in, of which
-        evidence is kept; `sequence` says in which report.
+        """Number EVENT records, and write them to journal and ring. `cause`: the reports in which they were
+        found, from which evidence is kept; the records' `sequence` says which report.
         """
         rows = None if self._evidence is None or cause is None else self._evidence.causes(events)
         self._events.write(events)
@@ -88,17 +88,17 @@ class Shard:
             self._on_events(events)
 
     def write_directly(self) -> None:
-        """Have `write` wait for the disk from now on: for the end, when nothing is forwarded."""
+        """Have `write` wait for the disk from now on: used at the end, when nothing is forwarded."""
         self._events.end_thread()
 
     def tick(self) -> None:
-        """Retry failed writes, begin a new journal if it is time to, count, report full tables."""
+        """Retry failed writes, begin a new journal when it is due, update counters, report full tables."""
         self._events.tick()
         self._count()
         self._full.update(self.counters[self._slots].tolist())
 
     def close(self) -> None:
-        """Close the journal: everything accepted is on disk, unless that fails."""
+        """Close the journal, after which all accepted events are on disk, unless it fails."""
         self._events.close()
         if self._saver is not None:
             self._saver.close()
@@ -133,8 +133,8 @@ def open_journal(
 
 
 def keep_leftovers(folder: Path, regions: Path) -> list[Path]:
-    """Write into history what a collector that has ended left in memory: events that waited for the disk, and
-    distributions; for those, DuckDB is imported. Returns the rings with events that the disk does not take.
+    """Write into history what an ended collector left in memory: events that waited for the disk, and
+    distributions, for which DuckDB is imported. Returns the rings whose events the disk does not accept.
     """
     warn = log.logger("history").warning
     kept = store_leftovers(folder, regions, warn)

@@ -1,4 +1,4 @@
-"""Decoders of sources that do not send Telemetry Reports: they make reports of what they read."""
+"""Decoders for formats other than Telemetry Reports; they convert what they read into reports."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 class SourceDecoder(Protocol):
-    """Datagrams to reports; a result is valid until the next call."""
+    """Converts datagrams into reports; a result is valid until the next call."""
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
         """The reports of a batch."""
 
     def counts(self) -> dict[str, int]:
-        """What it has read so far, by the names in `detect.counters`."""
+        """Counts of what it has read so far, by key of `detect.counters`."""
 
 
 def source_decoder(listen: ListenSettings) -> SourceDecoder | None:
-    """The decoder of a listener; None: its dialect's."""
+    """The decoder of a listener; None: the listener's dialect decodes."""
     if listen.kind == "sflow":
         from ...wire.sflow.decoder import SflowDecoder
 

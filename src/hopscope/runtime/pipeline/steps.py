@@ -1,8 +1,8 @@
 """The steps of a collector: frames → reports → events → journal → ring, with every step counted.
 
-`Pipeline` has them all, for a single worker, `replay` and the library.  Of several workers, each has a
-`HandOver`, which ends with the reports, and the detector process a `Pipeline` that begins with them.  `mode`
-composes both.
+`Pipeline` has all steps: a single worker, `replay` and the library use it. If there are several workers, each
+has a `HandOver`, which ends with the reports; the detector process has a `Pipeline`, which begins with them.
+`mode` composes both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .source_decoder import SourceDecoder
 
 END_SECONDS = 6.0
-"""Most time in which flow records are written at the end; a supervisor waits longer (STOP_SECONDS)."""
+"""How long writing flow records may take at the end; a supervisor waits longer (STOP_SECONDS)."""
 SECOND_NS = 1_000_000_000
 _NO_FRAMES = FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME))
 _COUNTED = ("frames_total", "frame_bytes_total", "reports_total", "packets_total", "hops_total")
@@ -59,7 +59,7 @@ class Detection(Protocol):
         """Take reports; yield blocks of EVENT records, each valid until the next."""
 
     def tick(self, now_ns: int) -> Iterator[Records]:
-        """Yield the events that the time brings."""
+        """Yield the events that are due by time: pushes, expired flows, silent sources."""
 
     def end(self, now_ns: int) -> Iterator[Records]:
         """No more reports will come: yield a flow record of every live flow."""
@@ -69,13 +69,13 @@ class Joining(Protocol):
     """Holds reports back until they are complete: a `Joiner` of postcards."""
 
     def update(self, batch: ReportBatch, clock: Clock) -> Iterable[ReportBatch]:
-        """Take a batch; what is complete now, each batch valid until the next is asked for."""
+        """Take a batch; yield what is complete now, each batch valid until the next is requested."""
 
     def tick(self, now_ns: int) -> Iterable[ReportBatch]:
-        """What has waited long enough."""
+        """Yield what has waited long enough."""
 
     def flush(self) -> Iterable[ReportBatch]:
-        """All that waits."""
+        """Yield everything that waits."""
 
 
 class Stage:
@@ -99,21 +99,21 @@ class CountDistributions(Stage):
         distributions.update(ReportBatch(NO_REPORTS, NO_HOPS))  # loads the kernel
 
     def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:
-        """Count them; hops without a place in the table are counted as such, and rows that made room."""
+        """Count the values, the hops without a place in the table, and the rows that made room for others."""
         evictions = self._distributions.evictions
         self._shard.count("distribution_table_full_total", self._distributions.update(batch))
         self._shard.count("distribution_evictions_total", self._distributions.evictions - evictions)
 
 
 class TakeCorrections(Stage):
-    """Takes back losses that were none: other members of the cluster had the reports."""
+    """Corrects losses: reports that seemed lost reached other members of the cluster."""
 
     def __init__(self, corrections: CorrectionReader, shard: Shard) -> None:
         self._corrections, self._shard = corrections, shard
         self._due_ns = 0
 
     def tick(self, now_ns: int) -> None:
-        """Once a second."""
+        """Take the corrections once a second."""
         if 0 <= self._due_ns - now_ns <= SECOND_NS:
             return
         self._due_ns = now_ns + SECOND_NS
@@ -123,7 +123,7 @@ class TakeCorrections(Stage):
 
 
 class Steps(ABC):
-    """Decodes frames and counts; what follows is `take`."""
+    """Decodes frames and counts; subclasses continue in `take`."""
 
     def __init__(self, counted: CounterRegion) -> None:
         from ...base.jit import readonly
@@ -142,7 +142,7 @@ class Steps(ABC):
     def take(
         self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
     ) -> None:
-        """Take decoded reports, whose times are ns by `clock`, with the frames that they came in."""
+        """Take decoded reports, whose times are in ns of `clock`, with the frames that they came in."""
 
     @abstractmethod
     def tick(self, now_ns: int, step_ns: int = 0) -> None:
@@ -155,7 +155,7 @@ class Steps(ABC):
         """No more frames will come."""
 
     def release(self) -> None:
-        """Another process takes the next frames, and continues the state."""
+        """Close for a take-over: another process takes the next frames, and continues the state."""
         self.close()
 
     def step(
@@ -169,8 +169,9 @@ class Steps(ABC):
     ) -> int:
         """Take frames through all steps; returns how many reports were accepted.
 
-        `forward` gets the frames and their raw reports first: forwarded packets do not wait. `source` decodes
-        them, if they are not Telemetry Reports. `heads`: the frames are heads of what its listener counts.
+        `forward` gets the frames and their raw reports first, so that forwarded packets do not wait. `source`
+        decodes frames that are not Telemetry Reports. `heads`: these are only heads of frames, which the
+        listener counts itself.
         """
         begin = time.perf_counter_ns()
         self._dialect = dialect.name
@@ -185,7 +186,7 @@ class Steps(ABC):
         return accepted
 
     def _decoder(self, dialect: Dialect) -> Decoder:
-        """Of a dialect; the hash of one takes longer than decoding ten reports, so the last is kept aside."""
+        """The decoder of a dialect. The last one is kept: hashing a dialect takes as long as ten reports."""
         last, decoder = self._last
         if last is not dialect or decoder is None:
             decoder = self._decoders.get(dialect)
@@ -208,7 +209,7 @@ class Steps(ABC):
 
 
 def _tallied(kernel: ModuleType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Slots of `count_kernel`, and the places in COUNTERS that they are added to."""
+    """Slots of `count_kernel`, and the indices in COUNTERS to which they are added."""
     places = dict(enumerate(INDEX[key] for key in _COUNTED))
     for reason in Reason:
         if reason:
@@ -222,8 +223,8 @@ def _tallied(kernel: ModuleType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 class Pipeline(Steps):
     """Decodes frames, joins postcards (if `joining`), detects, runs the stages, writes the events to `shard`.
 
-    `distributions`: what detection or a stage counts, for whoever reads it at the end.  `datagrams`: those
-    that are held for evidence, by workers, or by `holding`, which gets all batches with postcards.
+    `distributions`: those that detection or a stage counts, for readers at the end.  `datagrams`: datagrams
+    held as evidence by the workers, or by `holding`, which gets all batches with postcards.
     """
 
     def __init__(
@@ -243,7 +244,7 @@ class Pipeline(Steps):
         self.joining = joining
         self._now_ns = time.time_ns()
         self._cause: Cause | None = None
-        """What detection finds events in."""
+        """The reports in which detection is finding events."""
         self._datagrams, self._holding = datagrams, holding
 
     def take(
@@ -259,7 +260,7 @@ class Pipeline(Steps):
         self._write(events, decode_ns)
 
     def tick(self, now_ns: int, step_ns: int = 0) -> None:
-        """Pushes, expiry, silent sources, stages, the journal's age; `now_ns` since the epoch."""
+        """Run pushes, expiry, silent sources, stages, the journal's rotation; `now_ns` since the epoch."""
         self.count("ticks_total", 1)
         self._now_ns = now_ns
         if step_ns:
@@ -271,7 +272,7 @@ class Pipeline(Steps):
         self.shard.tick()
 
     def flush(self) -> None:
-        """Take the postcards that still wait for others: no more reports will come."""
+        """Take the postcards that still wait for the rest of their path: no more reports will come."""
         if self.joining is not None:
             self._write(self._detect(self.joining.flush()))
 
@@ -281,8 +282,8 @@ class Pipeline(Steps):
         self.shard.close()
 
     def close(self) -> None:
-        """Flush, record the live flows, end the stages, and close the journal: everything accepted is on
-        disk.
+        """Flush, record the live flows, end the stages, and close the journal, after which all accepted
+        events are on disk.
         """
         self.flush()
         if self.shard.data is not None:
@@ -292,7 +293,7 @@ class Pipeline(Steps):
         self.shard.close()
 
     def _end_flows(self) -> None:
-        """Write flow records of all live flows, for END_SECONDS at most; the rest is counted."""
+        """Write flow records of all live flows, for END_SECONDS at most; the remaining flows are counted."""
         self.shard.write_directly()
         until = time.monotonic() + END_SECONDS
         for events in self.detection.end(self._now_ns):
@@ -309,7 +310,7 @@ class Pipeline(Steps):
         frames: FrameBatch | None = None,
         decoded: ReportBatch | None = None,
     ) -> Iterator[Records]:
-        """Events of batches; `frames` are those of `decoded`: paths that were joined from it have none."""
+        """The events of batches. `frames` belong to the batch `decoded`; joined paths have no frames."""
         for batch in batches:
             own = frames if batch is decoded else None
             if own is None or (self._holding is not None and batch.postcards):
@@ -349,8 +350,8 @@ class HandOver(Steps):
         share: Share | None = None,
         holding: DatagramWriter | None = None,
     ) -> None:
-        """`share`: gives away postcards of flows that other members of the cluster own; `holding`: holds the
-        datagrams for evidence.
+        """`share`: sends postcards to the members of the cluster that own their flows; `holding`: holds
+        datagrams as evidence.
         """
         super().__init__(counted)
         self._queue, self._share, self._holding = queue, share, holding
@@ -359,7 +360,7 @@ class HandOver(Steps):
     def take(
         self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
     ) -> None:
-        """Put reports into the queue; those without room are lost, and counted."""
+        """Put reports into the queue; those that do not fit are lost, and counted."""
         begin = time.perf_counter_ns()
         if self._holding is not None and frames is not None:
             self._holding.hold(frames, batch, self._dialect)
@@ -376,11 +377,11 @@ class HandOver(Steps):
         self.count("busy_ns_total", decode_ns + spent)
 
     def advance(self, horizon_ns: int) -> None:
-        """No later frame was received before `horizon_ns`, ns since the epoch."""
+        """Tell the detector that no later frame was received before `horizon_ns`, ns since the epoch."""
         self._queue.advance(horizon_ns)
 
     def tick(self, now_ns: int, step_ns: int = 0) -> None:
-        """Count what waits, and whether reports were lost since the last tick."""
+        """Update the counters of the queue, and note whether it lost reports since the last tick."""
         self.count("ticks_total", 1)
         if self._share is not None:
             self._share.look(time.monotonic_ns())
@@ -389,5 +390,5 @@ class HandOver(Steps):
         self._lost = 0
 
     def close(self) -> None:
-        """The detector waits for nothing more."""
+        """Tell the detector to wait for nothing more."""
         self._queue.close()

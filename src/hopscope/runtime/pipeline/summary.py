@@ -1,4 +1,4 @@
-"""The summary at the end of `collect` and `replay`: received, rejected, lost, and events."""
+"""The summary at the end of `collect` and `replay`: reports received, rejected and lost, and events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOST = {
     "rate_limited_frames_total": "above the rate limit",
     "oversized_frames_total": "longer than the receive buffer",
     "detector_lost_reports_total": "not handed to the detector: its queue was full",
-    "journal_lost_events_total": "events that the disk did not take",
+    "journal_lost_events_total": "events that could not be written to disk",
 }
 """Counters of lost frames, reports and events, with their text in the summary."""
 LABEL_LOST = {
@@ -26,7 +26,7 @@ LABEL_LOST = {
 
 
 def family(counters: Mapping[str, int], name: str) -> dict[str, int]:
-    """Counters of one family that are not zero, by label, the largest first."""
+    """The nonzero counters of one family by label, largest first."""
     found = {
         key.partition(".")[2]: count
         for key, count in counters.items()
@@ -68,7 +68,7 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
 
 
 def _sink_lines(counters: Mapping[str, int]) -> list[str]:
-    """Lines about a sink; none without one."""
+    """Lines about a sink; empty for a collector of reports."""
     lines = []
     dropped = family(counters, "forward_drops_total")
     bypassed = counters["bypassed_frames_total"]
@@ -115,7 +115,7 @@ def _types(counters: Mapping[str, int]) -> str:
 
 
 def _label_lines(counters: Mapping[str, int]) -> list[str]:
-    """Lines about labels; none without datagrams of them."""
+    """Lines about labels; empty if no datagrams with labels arrived."""
     if not counters.get("label_datagrams_total"):
         return []
     lost = {text: counters[key] for key, text in LABEL_LOST.items() if counters[key]}

@@ -1,1 +1,1 @@
-"""The other processes: how they start, and what each of them runs."""
+"""The supervisor's child processes: how they start, and what each of them runs."""

@@ -1,8 +1,8 @@
-"""A child process of the supervisor: the messages of both ends, how it ends.
+"""A child process of the supervisor: messages in both directions, and how it ends.
 
-Both ends hold a socket pair of packets; a packet is one JSON object, with open files if needed.  When the
-supervisor is gone, the child reads end of file and stops: no child outlives its supervisor for longer than
-its own clean-up takes.  Roles are functions that take a `Child`.
+Supervisor and child share a socket pair of packets; each packet is one JSON object, with open files if
+needed. When the supervisor is gone, the child reads end of file and stops: no child outlives its supervisor
+for longer than its own clean-up takes.  Roles are functions that take a `Child`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...settings.collector import Settings
 PACKET_BYTES = 1 << 17
 MAX_FILES = 253  # SCM_MAX_FD
 TICK_SECONDS = 1.0
-"""Interval at which a process that runs says so."""
+"""Interval at which a running process sends a sign of life."""
 _TICK = json.dumps({"tick": True}).encode()
 
 
@@ -48,7 +48,7 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a socket of a listener is."""
+    """Identifies a socket of a listener."""
 
     listener: int
     """Number of the listener."""
@@ -57,17 +57,17 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class NewListener:
-    """A socket of an interface that is back."""
+    """A new socket for an interface that has come back."""
 
     place: int
-    """Which of the process's sockets it replaces."""
+    """Index of the process's socket that it replaces."""
     handle: socket.socket
     gap_ns: int
     """How long the interface was gone."""
 
 
 class _StopEvent(threading.Event):
-    """The event that ends a role; `looked` is called whenever the role looks at it, as its loop does."""
+    """The event that ends a role; `looked` is called whenever the role's loop checks it."""
 
     def __init__(self, looked: Callable[[], None]) -> None:
         super().__init__()
@@ -90,22 +90,22 @@ class Child:
         self._channel = channel
         self._sockets: list[int] | None = None
         self.shares: list[Share] = []
-        """What the sockets are; once `sockets` has returned."""
+        """Describes each socket, once `sockets` has returned."""
         self.bypass: int | None = None
-        """Descriptor of the heartbeats of a sink with a bypass; once `sockets` has returned."""
+        """Descriptor of the heartbeats, in a sink with a bypass, once `sockets` has returned."""
         self._given = threading.Event()
         self.listeners: deque[NewListener] = deque()
         """Sockets that replace earlier ones, for the role to take."""
         self._assigned = threading.Event()
         self.stop = _StopEvent(self._tick)
-        """Set when the process should end. A role that does not look at it for long counts as hung."""
+        """Set when the process should end. A role that does not check it for long counts as hung."""
         self._tick_at = 0.0
         self.orphaned = threading.Event()
         """Set before `stop` if the supervisor is gone."""
         self.released = threading.Event()
-        """Set before `stop` if another process continues what this one does."""
+        """Set before `stop` if another process continues the work of this one."""
         self.started = False
-        """Whether there is something to clean up; before that (while it compiles) it ends at once."""
+        """Whether the process has anything to clean up. Until then, while it compiles, it ends at once."""
         message, _ = receive(channel)
         if message is None:
             raise SystemExit(0)
@@ -132,7 +132,7 @@ class Child:
             self.stop.set()
 
     def _tick(self) -> None:
-        """Show the supervisor, once a second, that the role's loop turns; without waiting for it."""
+        """Send the supervisor a sign of life once a second, without blocking."""
         now = time.monotonic()
         if now >= self._tick_at:
             self._tick_at = now + TICK_SECONDS
@@ -140,24 +140,24 @@ class Child:
                 self._channel.send(_TICK, socket.MSG_DONTWAIT)
 
     def sockets(self) -> list[socket.socket]:
-        """Wait for the sockets that the supervisor opened for this process. Empty: the program ends."""
+        """Wait for the sockets that the supervisor opened for this process. Empty: the process is to end."""
         while not self._given.wait(0.05):
             if self.stop.is_set():
                 return []
         return [socket.socket(fileno=descriptor) for descriptor in self._sockets or []]
 
     def assigned(self) -> bool:
-        """Wait, as a standby, for the worker that this process takes over: its `index`. False: it ends."""
+        """As a standby, wait for the `index` of the worker to replace. False: the process is to end."""
         while not self._assigned.wait(0.05):
             if self.stop.is_set():
                 return False
         return True
 
     def watch(self) -> None:
-        """Follow the channel from a thread of its own.
+        """Follow the channel in a separate thread.
 
-        Signals that a terminal or systemd sends to all processes are for the supervisor, which ends them in
-        order: a detector that ended before its workers would lose their last reports.
+        Ignore the signals that a terminal or systemd sends to all processes. The supervisor handles them and
+        ends its children in order: a detector that ended before its workers would lose their last reports.
         """
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -169,7 +169,7 @@ class Child:
         self.stop.set()
 
     def _follow(self) -> None:
-        """Take what the supervisor sends; the process ends when that ends."""
+        """Take the supervisor's messages; the process ends when the supervisor does."""
         try:
             self._take_messages()
         finally:

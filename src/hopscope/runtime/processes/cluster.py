@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SILENT_SECONDS = 60.0
-"""A lake process that has not written its status for this long does not work."""
+"""A lake process that has not written its status for this long is considered broken."""
 
 
 def run(child: Child) -> None:
@@ -47,8 +47,8 @@ def run(child: Child) -> None:
 
 
 def parts(context: Context) -> list[Part]:
-    """The parts of the process (ARCHITECTURE.md, "Parts of the cluster process"), in the order in which they
-    start; the record of this member first. Each is imported only if the settings need it.
+    """The parts of the process (ARCHITECTURE.md, "Parts of the cluster process") in the order in which they
+    start, beginning with this member's record. A part is imported only if the settings need it.
     """
     from ...cluster.applying import Applying
     from ...cluster.membership.drain import Drain
@@ -75,7 +75,7 @@ def parts(context: Context) -> list[Part]:
 
 
 def _global_parts(context: Context) -> list[Part]:
-    """What flows and sources need that reach several members."""
+    """The parts for flows and sources whose reports reach several members."""
     from ...cluster.moved.part import Moved
     from .moved_events import moved_events
 
@@ -91,7 +91,7 @@ def _global_parts(context: Context) -> list[Part]:
 
 
 def _api(context: Context) -> Answerer:
-    """Answers of the API: an application of its own."""
+    """Answers API requests through a separate application."""
     from ...base.names import DISCOVERED, Names
     from ...cluster.questions.answer_api import ApiAnswerer
     from ...serve.api import create_app
@@ -123,21 +123,21 @@ def _changed_ns(path: Path | None) -> int | None:
 
 
 def _history(context: Context) -> Answerer:
-    """Answers of the data folder."""
+    """Answers queries of history from the data folder."""
     from ...cluster.questions.answer_history import HistoryAnswerer
 
     return HistoryAnswerer(context.data, context.name, context.settings.serve.sql_memory_bytes)
 
 
 def _tail(context: Context) -> Answerer:
-    """Events that the lake does not have yet."""
+    """Answers with events that the lake does not have yet."""
     from ...cluster.questions.tails import TailAnswerer
 
     return TailAnswerer(context.data, context.name, context.incarnation)
 
 
 def _looker(child: Child) -> Callable[[], Condition]:
-    """Looks how this collector is, for the record of its member."""
+    """Returns a function that examines this collector, for the record of the member."""
     from ...detect.counters import INDEX, STORED
     from ...memory.data_folder import read_owner
     from ...present.collector_state import CollectorState
@@ -164,7 +164,7 @@ def _looker(child: Child) -> Callable[[], Condition]:
 
 
 def _lag(regions: Path) -> dict[str, Any]:
-    """How far this member's events are in the lake: fields of a record."""
+    """How far this member's events have reached the lake, as fields of its record."""
     from ...lake.status import read_status
 
     status = read_status(regions)

@@ -1,7 +1,7 @@
 """The detector process: state and events of a collector with several workers.
 
-Reports about one flow or one queue may reach any worker.  So workers only decode; their reports meet here, in
-the order in which they were received, and go through the pipeline that a single worker has.
+Reports about one flow or one queue may reach any worker.  Therefore workers only decode; the detector merges
+their reports in the order of reception, and runs the pipeline that a single worker would.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 PAUSE = loop.Pause(seconds=0.0005, below=1)
 CALM = loop.Pause(seconds=loop.QUICK_SECONDS, below=1)
-"""After a silence: looking for nothing every 0.5 ms takes 5 % of a processor, every 2.5 ms 2 %."""
+"""Used after a silence: polling empty queues every 0.5 ms takes 5 % of a processor, every 2.5 ms 2 %."""
 BUSY_NS = 100_000_000
 TICK_NS = 100_000_000
 WORKERS_SECONDS = 5.0
-"""Longest time that workers without a supervisor need to drain their sockets."""
+"""How long workers without a supervisor may need to drain their sockets."""
 
 
 def run(child: Child) -> None:
@@ -54,12 +54,12 @@ class Detector:
     """Takes merged reports through a pipeline."""
 
     received: ClassVar[Counter[str]] = Counter()
-    """Counts of listeners: it has none."""
+    """Empty: a detector has no listeners."""
 
     def __init__(
         self, pipeline: Pipeline, merge: Merge, orphaned: Callable[[], bool] = lambda: False
     ) -> None:
-        """`orphaned`: whether the supervisor was killed, so that the workers end at the same time as this."""
+        """`orphaned`: whether the supervisor was killed, so that workers end at the same time as this."""
         self._pipeline, self._merge, self._orphaned = pipeline, merge, orphaned
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
         self._clock = ClockSteps()
@@ -71,7 +71,7 @@ class Detector:
 
     @property
     def late_kernels(self) -> int:
-        """Kernels that its turns called for the first time."""
+        """How many kernels were first called by a turn, and so loaded late."""
         return loop.late_kernels()
 
     def turn(self) -> int:
@@ -84,14 +84,12 @@ class Detector:
         return found
 
     def tick(self, now_ns: int, step_ns: int = 0) -> None:
-        """What the time brings, without running ahead of reports that wait for a worker. The clock was set by
-        `step_ns`.
-        """
+        """Run what is due by time, but not ahead of reports that still wait for a worker."""
         self._pipeline.tick(min(now_ns, max(self._merge.horizon_ns, now_ns - WAIT_NS)), step_ns)
         self._pipeline.counted.collect(self)
 
     def drain(self) -> None:
-        """Take all that is left: the workers have ended, or end now."""
+        """Take all remaining reports: the workers have ended, or are ending."""
         until = time.monotonic() + WORKERS_SECONDS if self._orphaned() else 0.0
         while self._merge.horizon_ns < CLOSED and time.monotonic() < until:
             PAUSE(self.turn())

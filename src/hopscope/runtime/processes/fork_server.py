@@ -1,9 +1,9 @@
-"""The fork server: a process that has imported what roles need and loaded their kernels, and forks the roles.
+"""The fork server: a process that imports the modules of all roles, loads their kernels, and forks the roles.
 
-A role that it forks starts in some ten milliseconds and shares its memory.  The supervisor forks the server
-before it has threads; if the server ends, its successor is a new interpreter.  The server has one thread, and
-no socket but its channel.  What it forks becomes a child of the supervisor, which is the subreaper of its
-descendants (prctl(2)): roles outlive the server, and the supervisor sees how they end.
+A forked role starts in about ten milliseconds and shares the server's memory. The supervisor forks the server
+before it has threads; if the server ends, a new interpreter replaces it. The server has one thread, and no
+socket but its channel. The processes that it forks become children of the supervisor, which is the subreaper
+of its descendants (prctl(2)): roles outlive the server, and the supervisor sees how they end.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Process:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        """Exit status, or minus the number of the signal that ended it; None: it runs."""
+        """Exit status, or minus the number of the signal that ended the process; None: it runs."""
         self._polling = threading.Lock()
-        """A process can be waited for once: the control socket's thread asks, too."""
+        """A process can be waited for only once, and the control socket's thread polls, too."""
 
     def poll(self) -> int | None:
-        """`returncode`, brought up to date."""
+        """Update and return `returncode`."""
         with self._polling:
             if self.returncode is None:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -79,7 +79,7 @@ class Process:
 def start(keep: Sequence[int]) -> tuple[Process, socket.socket]:
     """Start a server; returns it and our end of its channel. `keep`: descriptors that all roles inherit.
 
-    Until `disown` this process is the parent of orphaned descendants.
+    Until `disown` is called, this process is the parent of orphaned descendants.
     """
     _set_subreaper(True)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -98,7 +98,7 @@ def start(keep: Sequence[int]) -> tuple[Process, socket.socket]:
 
 
 def disown() -> None:
-    """This process is no longer the parent of orphaned descendants."""
+    """Stop being the parent of orphaned descendants."""
     _set_subreaper(False)
 
 
@@ -118,9 +118,9 @@ def fork(server: socket.socket, role: str, channel: socket.socket) -> Process:
 
 
 def reap_orphans(known: set[int]) -> None:
-    """Reap ended descendants that nobody waits for, such as those of a role that was killed.
+    """Reap ended descendants that no code waits for, such as those of a killed role.
 
-    For a process whose children are all in `known`.
+    The process's own children must all be in `known`.
     """
     with suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -135,9 +135,9 @@ def _set_subreaper(on: bool) -> None:
 
 @contextmanager
 def _without_signals() -> Iterator[None]:
-    """Block SIGINT, SIGHUP and SIGTERM in children, from their first thread on: Ctrl-C and the end of a
-    terminal are for the supervisor, and a SIGTERM that reached a thread of a library (OpenBLAS) would kill
-    the process instead of ending it.
+    """Block SIGINT, SIGHUP and SIGTERM in children, from their first thread on. The supervisor handles Ctrl-C
+    and the end of a terminal; a SIGTERM that reached a library's thread (OpenBLAS) would kill the process
+    instead of ending it in order.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
@@ -155,7 +155,7 @@ def main() -> None:
 
 
 def _become_server(channel: socket.socket, keep: Sequence[int]) -> NoReturn:
-    """The forked process: files, handlers of signals and exit functions of the supervisor are gone."""
+    """Run the server in the forked process; drop the supervisor's files, signal handlers, exit functions."""
     status = 1
     try:
         atexit._clear()
@@ -186,13 +186,13 @@ def _serve(channel: socket.socket) -> None:
             return
         if "load" in request:
             _load(channel, request["load"])
-        elif "fork" in request:  # what else is sent to all processes, as settings of the log, is for roles
+        elif "fork" in request:  # other messages to all processes, such as log settings, are for roles
             with socket.socket(fileno=files[0]) as theirs:
                 _fork(channel, request["fork"], theirs)
 
 
 def _load(channel: socket.socket, steps: list[str]) -> None:
-    """Compile and load kernels; all that is forked later has them. Without them the server ends."""
+    """Compile and load kernels for all roles forked later. If that fails, the server ends."""
     from .. import warmup
     from ..labels import process  # noqa: F401  # for the roles
     from . import detector, worker  # noqa: F401  # for the roles
@@ -210,7 +210,7 @@ def _load(channel: socket.socket, steps: list[str]) -> None:
 
 
 def _fork(channel: socket.socket, role: str, theirs: socket.socket) -> None:
-    """Fork a role by way of a process that ends at once, and leaves it to the supervisor."""
+    """Fork a role through a process that ends at once, so that the supervisor adopts the role."""
     read, write = os.pipe()
     try:
         between = os.fork()
@@ -246,7 +246,7 @@ def _fork_or_exit() -> int:
 
 
 def _run(role: str, channel: socket.socket) -> NoReturn:
-    """Run a role in this process, and end it as an interpreter does; the server's stack stays."""
+    """Run a role in this process and exit as an interpreter does, without unwinding the server's stack."""
     status = 1
     try:
         status = roles.run(role, channel)

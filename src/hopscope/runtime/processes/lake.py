@@ -1,4 +1,4 @@
-"""Main of the process that writes events of history into the lake."""
+"""Main of the process that writes history into the lake."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .child import Child
 
 
 def run(child: Child) -> None:
-    """Write until `child.stop` is set, then what waits, for a few seconds."""
+    """Write until `child.stop` is set, then write the remaining events for a few seconds."""
     from ...lake.extensions import check_lake
     from ...lake.process import LakeProcess
     from ...lake.status import FILE_NAME

@@ -6,7 +6,7 @@ from .child import Child
 
 
 def run(child: Child) -> None:
-    """Ask until `child.stop` is set; the supervisor hears when names have changed."""
+    """Ask until `child.stop` is set, and tell the supervisor when names have changed."""
     from ...naming.counters import NAMES_COUNTERS
     from ...naming.poller import Poller
 

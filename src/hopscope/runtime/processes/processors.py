@@ -1,6 +1,6 @@
-"""Workers and the detector on a processor each, if the settings name some; all else on the rest.
+"""Pins workers and the detector to a processor each, if the settings name some, and all else to the rest.
 
-A worker is there before it allocates its tables, so that these lie in the memory of its NUMA node.
+A worker is pinned before it allocates its tables, so that they lie in the memory of its NUMA node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..pipeline.mode import mode_of
 
 
 def needed(settings: Settings) -> int:
-    """How many the workers and the detector need."""
+    """Number of processors that the workers and the detector need."""
     return settings.workers + mode_of(settings).has_detector
 
 
@@ -34,7 +34,7 @@ def check(settings: Settings) -> None:
 
 
 def pin(settings: Settings, role: str, index: int) -> None:
-    """Have this thread, and those that it starts, run where a process of this role does."""
+    """Pin this thread, and all threads that it starts, to the processors of this role."""
     named = settings.processors
     if not named:
         return

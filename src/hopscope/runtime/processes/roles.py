@@ -104,11 +104,11 @@ class Role:
     """One kind of child."""
 
     run: Callable[[Child], None]
-    """Runs until `child.stop`; imports its rooms inside."""
+    """Runs until `child.stop` is set; imports its modules inside."""
     niceness: int = 0
-    """Viewers and the archive yield to capture."""
+    """Positive for viewers and the archive, which yield to capture."""
     waits: bool = True
-    """False: it ends without waiting for threads, which may wait for servers that hang, and write nothing."""
+    """False: it exits without joining its threads, which may hang on servers and write nothing."""
 
 
 ROLES = {
@@ -132,7 +132,7 @@ def run(role: str, channel: socket.socket) -> int:
     child.watch()
     log.configure(level=child.settings.log.level, form=child.settings.log.format)
     os.nice(ROLES[role].niceness)
-    if role != "standby":  # which may become any worker
+    if role != "standby":  # a standby may become any worker
         pin(child.settings, role, child.index)
     try:
         ROLES[role].run(child)

@@ -6,7 +6,7 @@ from .child import Child
 
 
 def run(child: Child) -> None:
-    """Make the switches do what is asked of them, until `child.stop` is set."""
+    """Apply requested changes to the switches until `child.stop` is set."""
     from ...control.counters import CONTROL_COUNTERS
     from ...control.fleet import Fleet
 

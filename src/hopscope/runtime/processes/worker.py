@@ -1,8 +1,8 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
-Nothing wakes it per packet: it sleeps until a batch has gathered, for `pause_ms` at most; if it forwards
-frames, for a millisecond. If nothing came meanwhile, it waits for its sockets, unless a detector or another
-interface waits for its turns. It waits for no disk, be it full, slow or hung (see `event_writer`).
+It is not woken for each packet: it sleeps for `pause_ms` at most while a batch gathers, or for a millisecond
+if it forwards frames. If nothing arrived meanwhile, it waits for its sockets, unless a detector or another
+interface depends on its turns. It never waits for a full, slow or hung disk (see `event_writer`).
 """
 
 from __future__ import annotations
@@ -41,37 +41,38 @@ if TYPE_CHECKING:
     from .child import Child, NewListener
 
 LARGE_BUFFER_BYTES = 4 * 1024 * 1024
-"""A receive buffer that holds what comes in a longer pause."""
+"""A receive buffer of at least this size holds what arrives during a longer pause."""
 PAUSE = loop.Pause(seconds=0.0005, below=1)
 FORWARDING_PAUSE = loop.Pause(seconds=0.001, below=256)
 FORWARDING_DOZE_SECONDS = 0.004
-"""Longest wait of a worker that forwards, unless a frame comes: it has to say that it is alive, and to take
-what an XDP program leaves. Against pauses alone, frames in a ring take 0.9 ms instead of 1.7, and a worker
-without frames a quarter less of a processor.
+"""How long a forwarding worker waits if no frame wakes it: it has to send heartbeats, and to take what an XDP
+program leaves. Compared with fixed pauses, a frame in a ring takes 0.9 ms instead of 1.7, and a worker
+without frames uses a quarter less CPU time.
 """
 SHARED_SECONDS = 0.001
-"""Longest pause of one of several workers: reports that they receive so far apart may change places, and the
-reports of other workers wait for it.
+"""Maximum pause of one of several workers. Reports that different workers receive within this time may change
+order, and the reports of other workers wait for this worker.
 """
 GATHERED, ENOUGH = 2048, 512
-"""Frames that a worker with large buffers sleeps for, and that a turn finds at most if they come in single
-datagrams. A sleep leaves the caches cold: a turn with 8 datagrams takes 51 us right after another, 190 us
-after 2.5 ms, 300 us after 5 or 10 ms."""
+"""How many frames a worker with large buffers aims to gather while it sleeps, and the most that a turn can
+receive as single datagrams. A sleep leaves the caches cold: a turn with 8 datagrams takes 51 us right after
+another, 190 us after 2.5 ms, 300 us after 5 or 10 ms.
+"""
 BUFFER_SECONDS = 0.001
-"""Longest sleep for each MiB of the smallest receive buffer, which a burst fills meanwhile."""
+"""Maximum sleep per MiB of the smallest receive buffer, which a burst fills meanwhile."""
 TICK_NS = 100_000_000
 DRAIN_SECONDS = 1.0
 RING_DELAY_NS = 50_000_000
-"""Longest time from a frame's arrival until its ring shows it: a block is filled for 16 ms."""
+"""Maximum time from a frame's arrival until its ring shows it; a block is filled for 16 ms."""
 HELD_FRAMES = 4096
 EVIDENCE_NS = 1_000_000_000
 """How long a listener with dialect `auto` waits for more reports after the first."""
 
 
 def run(child: Child, *, standby: bool = False) -> None:
-    """Role of a worker: take the sockets over, receive until `child.stop`, drain, close.
+    """A worker's role: take over the sockets, receive until `child.stop` is set, drain, close.
 
-    A standby waits until it takes over from a worker that has ended.
+    A standby first waits until it replaces a worker that has ended.
     """
     settings = child.settings
     mode = mode_of(settings)
@@ -140,14 +141,14 @@ def _pause(worker: Worker, settings: Settings, *, shared: bool) -> Callable[[int
     if large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
-        if "xdp" in worker.kinds:  # few come, each would wake it
+        if "xdp" in worker.kinds:  # they fill slowly, and each frame would wake the worker
             pause = loop.Hurry(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
     return pause if shared else loop.Doze(pause, worker.files)
 
 
 def detector_of(steps: Steps, mode: Mode, dialects: tuple[Dialect, ...]) -> Detector | None:
-    """The detector of a worker, if it is all that sees its reports, and its state depends on nothing else: an
-    XDP program may filter for it then.
+    """The worker's detector, if nothing else sees the worker's reports or changes the detector's state: only
+    then may an XDP program filter for it.
     """
     from ...bpf.filter import filters
     from ...detect.detector import Detector
@@ -172,8 +173,8 @@ def listener_of(
     dialect: Dialect | None = None,
     drops: SocketDrops | None = None,
 ) -> Listener:
-    """The listener of the worker `index`; `detector` and `dialect`: of an XDP program that filters; `drops`:
-    of a UDP socket.
+    """The listener of the worker `index`. `detector` and `dialect` are for an XDP program that filters,
+    `drops` counts those of a UDP socket.
     """
     if listen.kind == "mirror":
         from ...capture.ring.listener import RingListener
@@ -200,7 +201,7 @@ def dialects_of(listen: ListenSettings, mode: Mode) -> tuple[Dialect, ...]:
 
 
 class Receiver:
-    """A listener and the dialect of its frames; of several, the first reports choose one."""
+    """A listener and the dialect of its frames; if several are possible, the first reports decide."""
 
     def __init__(
         self,
@@ -214,11 +215,11 @@ class Receiver:
     ) -> None:
         self.listener = listener
         self.heads = heads
-        """What comes are heads of frames that the listener counts."""
+        """Whether it receives only heads of frames, which the listener counts itself."""
         self.detaches = heads or listener.settings.kind == "xdp"
-        """At the end its program is detached first: what comes then is for the network stack."""
+        """Whether to detach the XDP program first at the end; later frames go to the network stack."""
         self.source = getattr(listener, "filter", None) or source_decoder(listener.settings)
-        """Decodes what comes, if it is not Telemetry Reports."""
+        """Decodes the frames, if they are not Telemetry Reports."""
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
         """None until it is chosen."""
         self.forward = forward
@@ -235,7 +236,7 @@ class Receiver:
         self._earlier: Counter[str] = Counter()
 
     def receive(self) -> FrameBatch | None:
-        """What has come. Nothing comes once the interface is gone, until its listener is replaced."""
+        """The frames that have arrived. There are none while the interface is gone, until `replace`."""
         try:
             batch = self.listener.receive()
         except InterfaceGoneError:
@@ -248,11 +249,11 @@ class Receiver:
         return self._taken < FORWARDING_PAUSE.below
 
     def follows(self) -> bool:
-        """Whether the filter of its program has rows to follow now, or datagrams left to take."""
+        """Whether the filter of its XDP program has rows to update now, or datagrams left to take."""
         return bool(getattr(self.source, "following", False))
 
     def replace(self, new: NewListener) -> None:
-        """Receive on another socket from now on: the interface is back."""
+        """Receive on a new socket from now on: the interface has come back."""
         before = self.listener
         self._earlier += Counter(before.counts())
         self._earlier += Counter(interface_returns_total=bool(new.gap_ns), interface_gap_ns_total=new.gap_ns)
@@ -261,7 +262,7 @@ class Receiver:
         self.listener.open()
 
     def counts(self) -> Counter[str]:
-        """What its listeners and its decoder counted, by the names in `detect.counters`."""
+        """The counts of its listeners and its decoder, by key of `detect.counters`."""
         counts = Counter(self.listener.counts())
         counts.update(self._earlier)
         if self.source is not None:
@@ -275,14 +276,14 @@ class Receiver:
             self.forward.close()
 
     def horizon(self, batch: FrameBatch | None) -> int:
-        """Time before which no later frame was received, ns since the epoch; `batch`: what came now."""
+        """Time before which no later frame was received, ns since the epoch; `batch`: the newest frames."""
         if batch is not None and len(batch):
             return int(batch.frames["time_ns"][-1])
         return time.time_ns() - (RING_DELAY_NS if self.listener.settings.interface else 0)
 
     def take(self, batch: FrameBatch | None, now_ns: int) -> Iterator[tuple[FrameBatch, Dialect]]:
-        """What can be decoded now, `now_ns` on a monotonic clock: what came, or nothing yet, or all that was
-        held.
+        """The frames to decode now, with their dialect: `batch`, or none yet, or all that were held until the
+        dialect was known. `now_ns` is on a monotonic clock.
         """
         if self.dialect is not None:
             if batch is not None:
@@ -301,8 +302,8 @@ class Receiver:
             yield from self.settle(now_ns)
 
     def settle(self, now_ns: int = 0) -> Iterator[tuple[FrameBatch, Dialect]]:
-        """Choose by the held frames; return them. If they decide nothing, later frames are tried, less and
-        less often: ordinary traffic on a mirror port must not cost this again and again.
+        """Choose the dialect by the held frames, and return them. If they are inconclusive, later frames are
+        tried at growing intervals: ordinary traffic on a mirror port must not cost this again and again.
         """
         if self._evidence is None:
             return
@@ -329,7 +330,7 @@ class Receiver:
 
 
 def _kept(batch: FrameBatch) -> FrameBatch:
-    """A copy of the frames alone: a batch is valid until the next receive call."""
+    """A copy of the frames: a batch is only valid until the next receive call."""
     frames = batch.frames.copy()
     lengths = frames["length"].astype(np.uint64)
     frames["offset"] = np.cumsum(lengths) - lengths
@@ -349,15 +350,15 @@ class Worker:
         listeners: deque[NewListener] | None = None,
         released: threading.Event | None = None,
     ) -> None:
-        """`listeners`: sockets that replace those of receivers, as they come; `released`: set if another
-        process continues when this one stops.
+        """`listeners`: a queue of sockets that replace those of receivers; `released`: set if another process
+        continues when this one stops.
         """
         self._steps = steps
         self._listeners = listeners if listeners is not None else deque()
         self._released = released or threading.Event()
         self.receivers: list[Receiver] = []
         self.received: Counter[str] = Counter()
-        """What all listeners had counted at the last tick, by key of `detect.counters`."""
+        """Counts of all listeners at the last tick, by key of `detect.counters`."""
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
         self._clock = ClockSteps()
         self._newest_ns = 0
@@ -365,7 +366,7 @@ class Worker:
 
     @property
     def late_kernels(self) -> int:
-        """Kernels that its turns called for the first time."""
+        """How many kernels were first called by a turn, and so loaded late."""
         return loop.late_kernels()
 
     def files(self) -> list[int]:
@@ -378,15 +379,15 @@ class Worker:
         return {receiver.listener.settings.kind for receiver in self.receivers}
 
     def follows(self) -> bool:
-        """Whether filters of XDP programs have work now: rows to follow, or datagrams left to take."""
+        """Whether filters of XDP programs have rows to update now, or datagrams left to take."""
         return any(receiver.follows() for receiver in self.receivers)
 
     def sends(self) -> bool:
-        """Whether frames wait for an interface that did not take them at once."""
+        """Whether frames wait for an interface that did not accept them at once."""
         return any(receiver.forward is not None and receiver.forward.waits for receiver in self.receivers)
 
     def beat(self) -> None:
-        """Say of every output that frames are forwarded."""
+        """Send a heartbeat for every output: frames are being forwarded."""
         for receiver in self.receivers:
             if receiver.forward is not None:
                 receiver.forward.beat()
@@ -427,8 +428,8 @@ class Worker:
         return frames
 
     def _reached(self, now_ns: int) -> int:
-        """Time up to which frames have been received: a ring shows them late, so what waits for a packet's
-        postcards, or for a report of a source, must not run ahead of them.
+        """Time up to which all frames have been received. A ring shows frames late, and timeouts of postcards
+        and of silent sources must not run ahead of them.
         """
         if self.kinds & {"ring", "mirror"}:
             return min(now_ns, max(now_ns - RING_DELAY_NS, self._newest_ns))
@@ -438,17 +439,17 @@ class Worker:
         self._steps.step(frames, dialect, receiver.forward, receiver.source, heads=receiver.heads)
 
     def _collect(self) -> None:
-        """Set the counters that others count."""
+        """Collect the counters of the receivers."""
         self.received = Counter[str]()
         for receiver in self.receivers:
             self.received.update(receiver.counts())
         self._steps.counted.collect(self)
 
     def drain(self) -> None:
-        """Process what is left in the sockets, for at most a second, and then what it has taken from them.
+        """Process what is left in the sockets, for at most a second, and then all frames taken from them.
 
-        What comes now bypasses a sink, whose rings may not show yet what came before. If it is released, it
-        processes only what it has taken: the rest waits for another process.
+        In a sink, new frames now use the bypass, while rings may still have to show earlier ones. A released
+        worker processes only frames that it has taken: the rest waits for another process.
         """
         released, least = self._released.is_set(), 0.0
         for receiver in self.receivers:

@@ -1,4 +1,4 @@
-"""Stages of a sink beside its reports: adaptation to slow destinations, and the end of its flows."""
+"""Stages of a sink other than its reports: adaptation to slow destinations, and the end of its flows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LOOK_NS = 1_000_000_000
 
 
 class Lag:
-    """Whether destinations that work lose events because they are too slow; `folder` is a data folder.
+    """Detects that destinations lose events because they are too slow; `folder` is a data folder.
 
-    A destination that does not answer does not count: fewer events would not bring it back.
+    A destination that does not answer does not count: fewer events would not help.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,7 +26,7 @@ class Lag:
         self._lost: int | None = None
 
     def look(self) -> bool:
-        """Whether retention has deleted events since the last call that a destination had not got."""
+        """Whether, since the last call, retention has deleted events that a destination had not received."""
         rows = read_counters(self._folder)
         lost = int(rows["expired_total"].sum())
         before, self._lost = self._lost, lost
@@ -48,8 +48,8 @@ class Adapt(Stage):
 
 
 class EndFlows(Stage):
-    """At the end, evicts the flows that are left, so that later stages and readers of the ring get them, and
-    writes CLEARED of their alarms to `shard`.
+    """At the end, evicts the remaining flows, so that later stages and readers of the ring get them, and
+    writes CLEARED to `shard` for their alarms.
     """
 
     def __init__(self, detector: SinkDetector, shard: Shard) -> None:
@@ -57,7 +57,7 @@ class EndFlows(Stage):
         self._now_ns = time.time_ns()
 
     def tick(self, now_ns: int) -> None:
-        """Keep the time, which is that of the packets."""
+        """Remember the time, which is that of the packets."""
         self._now_ns = now_ns
 
     def close(self) -> None:

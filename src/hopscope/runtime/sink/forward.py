@@ -1,7 +1,7 @@
 """Forwarding in a sink: strip INT from the frames, and send them on.
 
-A bump in the wire: frames keep their order, and packets without INT (ARP, LLDP, neighbour discovery …), or
-that cannot be restored, go on unchanged.  Forwarding never waits: dropped frames are counted.
+A bump in the wire: frames keep their order; packets without INT (ARP, LLDP, neighbour discovery …), and
+packets that cannot be restored, are forwarded unchanged. Forwarding never blocks: dropped frames are counted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Count = Callable[[str, int], object]
 """Adds to a counter of `detect.counters.COUNTERS`, by its key."""
 _HEADER_BYTES = 14
 RELEASE_SECONDS = 0.2
-"""How long an output that is full may delay a take-over."""
+"""How long a full output may delay a take-over."""
 
 
 class Forward(Protocol):
     """A destination of forwarded frames."""
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
-        """Send a batch on; `reports`: what the decoder of this dialect returned for it, raw."""
+        """Forward a batch; `reports`: the raw reports that the decoder of this dialect returned for it."""
 
 
 class Sender(Protocol):
@@ -53,17 +53,17 @@ class Sender(Protocol):
     dropped: int
     """Frames dropped because it was down, removed, or had no carrier."""
     marked: npt.NDArray[np.int64]
-    """Frames that it took, by their mark."""
+    """Frames that the interface took, by mark."""
 
     @property
     def waiting(self) -> int:
-        """Frames that it has not taken yet."""
+        """Frames that the interface has not taken yet."""
 
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
         """Offsets in the arena for at most `n` frames; none if the ring is full."""
 
     def send(self, lengths: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8]) -> int:
-        """Send the frames in the first slots of `slots`, by their lengths (0: skip this one), with marks."""
+        """Send the frames in the first slots of `slots`, given their lengths (0: skip the slot) and marks."""
 
     def flush(self) -> int:
         """Retry the frames that the interface did not take at once."""
@@ -73,7 +73,7 @@ class Sender(Protocol):
 
 
 class Forwarder(ABC):
-    """A `Forward`, which counts what it does."""
+    """A `Forward` that counts what it does."""
 
     def __init__(self, settings: SinkSettings, count: Count) -> None:
         self._strip = settings.strip
@@ -82,11 +82,11 @@ class Forwarder(ABC):
 
     @abstractmethod
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
-        """Send a batch on; `reports`: what the decoder of this dialect returned for it, raw."""
+        """Forward a batch; `reports`: the raw reports that the decoder of this dialect returned for it."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Send waiting frames: when nothing has come in, and at times."""
+        """Send waiting frames; called when nothing has arrived, and from time to time."""
 
     @property
     def waits(self) -> bool:
@@ -94,15 +94,15 @@ class Forwarder(ABC):
         return False
 
     def beat(self) -> None:
-        """Say that frames are forwarded; called every turn."""
+        """Send a heartbeat; called every turn."""
         return
 
     def stop(self) -> None:
-        """Forward only what has come so far: the rest bypasses this sink, if there is a bypass."""
+        """Forward only what has arrived so far; later frames use the bypass, if there is one."""
         return
 
     def release(self) -> None:
-        """Send what waits; the next frames are for another process, on which the bypass waits."""
+        """Send waiting frames; the next are for another process, whose heartbeats the bypass expects."""
         return
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Forwarder(ABC):
 
 
 class ToInterface(Forwarder):
-    """Frames go out at an interface. `sender` is closed with it. `heartbeat`: of the bypass."""
+    """Sends frames out of an interface; `close` closes `sender`. `heartbeat`: the heartbeat of the bypass."""
 
     def __init__(
         self, sender: Sender, settings: SinkSettings, count: Count, heartbeat: Heartbeat | None = None
@@ -143,17 +143,17 @@ class ToInterface(Forwarder):
         self._marked = sender.marked.copy()
 
     def beat(self) -> None:
-        """The bypass lets this worker forward."""
+        """Tell the bypass that this worker forwards."""
         if self._heartbeat is not None:
             self._heartbeat.beat()
 
     def stop(self) -> None:
-        """The bypass takes over."""
+        """Have the bypass take over."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
-        """Into the free slots of the transmit ring; without a free one frames are dropped."""
+        """Put frames into the free slots of the transmit ring; if none is free, drop them."""
         if not self._strip:
             reports = ReportBatch(reports.reports[:0], reports.hops[:0])
         stripper = self._stripper(dialect)
@@ -179,7 +179,7 @@ class ToInterface(Forwarder):
         stripper: Stripper,
         passed: npt.NDArray[np.bool_],
     ) -> None:
-        """`passed`: frames that have bypassed this sink."""
+        """Send the frames from number `first` on; `passed`: those that have bypassed this sink."""
         sender = self._sender
         lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room, first)
         part = frames.frames[first : first + len(offsets)]
@@ -205,7 +205,7 @@ class ToInterface(Forwarder):
         self._counted = now
         self._count_forwarded(sent, *totals(sender.marked - self._marked))
         self._marked = sender.marked.copy()
-        self._dropped(DropReason.TOO_LONG, rejected)  # none is too short by now
+        self._dropped(DropReason.TOO_LONG, rejected)  # short frames were dropped before
         self._dropped(DropReason.DOWN, dropped)
 
     def _dropped(self, reason: DropReason, frames: int) -> None:
@@ -219,11 +219,11 @@ class ToInterface(Forwarder):
 
     @property
     def waits(self) -> bool:
-        """Whether the interface did not take all frames at once."""
+        """Whether frames wait that the interface did not take at once."""
         return bool(self._sender.waiting)
 
     def release(self) -> None:
-        """Send what waits, for RELEASE_SECONDS at most; the bypass waits for another process."""
+        """Send waiting frames, for RELEASE_SECONDS at most; the bypass expects another process."""
         until = time.monotonic() + RELEASE_SECONDS
         while self._sender.waiting and time.monotonic() < until:
             time.sleep(0.001)
@@ -238,7 +238,7 @@ class ToInterface(Forwarder):
 
 
 class ToFile(Forwarder):
-    """Frames are written to a capture file (`-`: standard output), of the link type of the first."""
+    """Writes frames to a capture file (`-`: standard output) with the link type of the first frame."""
 
     def __init__(self, path: Path | str, settings: SinkSettings, count: Count) -> None:
         from ...capture.pcap.writer import PcapWriter
@@ -259,17 +259,17 @@ class ToFile(Forwarder):
         self._count_forwarded(len(frames), *results)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no frames wait."""
 
     def close(self) -> None:
-        """Write what is buffered, and close."""
+        """Write buffered data, and close."""
         self._writer.close()
 
 
 def to_interface(
     interface: str, settings: SinkSettings, count: Count, heartbeat: Heartbeat | None = None
 ) -> Forwarder:
-    """Frames out at an interface, through a transmit ring. Raises CaptureError."""
+    """Forwards frames to an interface, through a transmit ring. Raises CaptureError."""
     from ...capture.ring.sender import RingSender
 
     made = ToInterface(RingSender(interface), settings, count, heartbeat)
@@ -278,11 +278,11 @@ def to_interface(
 
 
 def warm() -> None:
-    """Compile or load the stripper: frames must not wait for it."""
+    """Compile or load the stripper's kernels, so that frames do not wait for them."""
     nothing = ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP))
     Stripper().strip(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), nothing)
 
 
 def to_file(path: Path | str, settings: SinkSettings, count: Count) -> Forwarder:
-    """Frames into a capture file: pcapng if the path ends in it, else pcap. Raises CaptureError."""
+    """Forwards frames to a capture file: pcapng if the path ends so, else pcap. Raises CaptureError."""
     return ToFile(path, settings, count)

@@ -1,8 +1,8 @@
-"""Telemetry Reports that a sink sends to another collector: of packets, of events, or of flows.
+"""Telemetry Reports that a sink sends to another collector: about packets, events, or flows.
 
 Reports of packets and events hold the packet itself with its INT (`wire.enclose`), those of flows an
-aggregate (`detect.sink.flow_report`).  Nothing waits for the socket: what it does not take at once is
-dropped, counted, and seen by the collector as a gap in the sequence numbers.
+aggregate (`detect.sink.flow_report`). The sink does not wait for the socket: reports that it does not take at
+once are dropped and counted; the collector sees a gap in the sequence numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..pipeline.steps import Stage
 
 _HW_IDS = 64
 _MAX_REPORTS = 4096
-"""Reports built at once."""
+"""How many reports are built at a time."""
 
 
 class Findings(Protocol):
@@ -37,11 +37,11 @@ class Findings(Protocol):
 
     @property
     def event_rows(self) -> npt.NDArray[np.uint32]:
-        """Rows of the last update's batch that caused events, each once."""
+        """Rows of the last batch that caused events, without duplicates."""
 
     @property
     def tables(self) -> Mapping[str, Region]:
-        """`flows` is the flow table."""
+        """The detector's tables; `flows` is the flow table."""
 
     on_eviction: Callable[[Records], object] | None
     """Called with each block of EVICTED records, which is valid during the call."""
@@ -75,14 +75,14 @@ class SinkReporter(Stage):
             if settings.flow_seconds:
                 self._live = LiveFlows(detector.tables["flows"], settings.flow_seconds, shard)
         self.sequence = 0
-        """Of the next report, without a bound: 22 bits of it are sent in 2.0, 32 in the others."""
+        """Number of the next report, unbounded: its low 22 bits are sent in version 2.0, 32 in the others."""
         host, port = host_and_port(settings.to, least=1)
         self._sender = UdpSender(host, port)
         nothing = FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME))  # loads the kernel
         enclose(nothing, np.zeros(0, REPORT), version=self._version, node_id=0, hw_id=0, sequence=0)
 
     def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:
-        """Report packets of a batch, which was decoded from `frames` and which the detector took last."""
+        """Report packets of the batch that the detector took last, decoded from `frames`."""
         if self._when == "flow" or frames is None:
             return
         rows = batch.reports if self._when == "packet" else batch.reports[self._detector.event_rows]
@@ -97,7 +97,7 @@ class SinkReporter(Stage):
             self._send(flow_reports, self._live.due(now_ns))
 
     def _evict(self, flows: Records) -> None:
-        """Keep a copy until the next tick, or until there are many."""
+        """Keep a copy until the next tick, or report at once if there are many."""
         self._evicted.append(flows.copy())
         if sum(map(len, self._evicted)) >= _MAX_REPORTS:
             self._send_evicted()
@@ -108,13 +108,13 @@ class SinkReporter(Stage):
             self._send(flow_reports, evicted)
 
     def close(self) -> None:
-        """Report the flows that the detector evicted at its end, and close the socket."""
+        """Report the flows that the detector evicted when it ended, and close the socket."""
         self._live = None
         self.tick(0)
         self._sender.close()
 
     def _send(self, made: Callable[..., FrameBatch], records: Records) -> None:
-        """Hand reports to the socket; their numbers are used up even if it drops them."""
+        """Hand reports to the socket; dropped reports use up their sequence numbers."""
         for at in range(0, len(records), _MAX_REPORTS):
             reports = made(
                 records[at : at + _MAX_REPORTS],

@@ -1,4 +1,4 @@
-"""A wire whose frames an XDP program forwards: when it may, and what the sink gets of them."""
+"""Forwarding by an XDP program: when it is possible, and the packet heads that the sink receives."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .forward import Count
 
 _LOOK_NS = 100_000_000
 _GATHER_NS = 4_000_000
-"""How long heads gather: nothing waits for them, and what surrounds a batch costs as much as some 100."""
+"""How long heads gather. They are not urgent, and the overhead of a batch equals about 100 heads."""
 _PARAVIRTUAL = ("virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront")
-"""Drivers of cards that virtual machines have, whose host may leave checksums to them."""
+"""Drivers of virtual machines' cards, whose host may leave checksums incomplete."""
 _TAGS = (("rx-vlan-hw-parse", "tx-vlan-hw-insert"), ("rx-vlan-stag-hw-parse", "tx-vlan-stag-hw-insert"))
-"""Features that take a VLAN tag out of a frame, and that put it back."""
+"""Pairs of features: the first takes a VLAN tag out of a frame, the second puts it back."""
 _FORWARDED = WireCount.FORWARDED, WireCount.STRIPPED, WireCount.KEPT
 _TOTALS = {
     "frames_total": _FORWARDED,
@@ -37,15 +37,15 @@ _TOTALS = {
     "stripped_packets_total": (WireCount.STRIPPED,),
     "unverified_packets_total": (WireCount.UNVERIFIED,),
 }
-"""Counters of all frames of a sink, also of those that workers receive and forward."""
+"""Counters of all frames of a sink, including those that workers receive and forward."""
 
 
 def obstacle(listen: ListenSettings, sink: SinkSettings, dialects: Sequence[Dialect]) -> str:
     """Why an XDP program cannot forward the frames of a listener as its worker would; empty: it can.
 
-    The program sees a frame without what the kernel keeps beside it: segmentation, checksum and VLAN tag that
-    a sender left to a card. Between veth pairs all of it goes with a redirected frame; a card sends what it
-    is given.
+    The kernel stores segmentation, checksum and VLAN tag outside the frame if the sender left them to a card;
+    the program does not see them. Between veth pairs they travel with a redirected frame; a card sends the
+    frame without them.
     """
     if len(dialects) > 1:
         return "dialect auto: a program needs to know the dialect"
@@ -93,11 +93,11 @@ def _obstacle_between(interface: str, output: str) -> str:
 
 
 class WireListener:
-    """Heads of the INT packets that an XDP program forwards, for a worker to decode.
+    """Receives the heads of the INT packets that an XDP program forwards, for a worker to decode.
 
-    Frames that the program does not forward pass up to the `RingListener` of the same interface, and all do
-    while the program is loaded: the kernel checks it for 0.2 s, on a busy machine for seconds. It is attached
-    once the other listener has caught up, so that it overtakes few frames.
+    Frames that the program does not forward go to the `RingListener` of the same interface. So do all frames
+    while the program is being loaded: the kernel verifies it for 0.2 s, on a busy machine for seconds. It is
+    attached once that listener has caught up, so that it overtakes few frames.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class WireListener:
         strip: bool = True,
         required: bool = False,
     ) -> None:
-        """`required`: what keeps the program from being loaded is an error, not a reason to do without it."""
+        """`required`: if the program cannot be loaded, raise an error instead of doing without it."""
         self.settings = settings
         self._dialect, self._strip, self._required = dialect, strip, required
         self._count, self._caught_up = count, caught_up
@@ -132,7 +132,7 @@ class WireListener:
         loader.shutdown(wait=False)
 
     def receive(self) -> FrameBatch | None:
-        """Up to 4096 heads; None if there is none. Valid until the next call. Raises CaptureError."""
+        """Up to 4096 heads; None if there are none. Valid until the next call. Raises CaptureError."""
         now = time.monotonic_ns()
         # until it knows, the program sends frames to an output that is down, which the kernel drops
         if have_changed(self._links) or now >= self._due_ns:
@@ -147,7 +147,7 @@ class WireListener:
         return batch
 
     def _take(self) -> None:
-        """The program, as soon as it is loaded."""
+        """Take the program from the thread once it is loaded."""
         if self._program is not None or self._finished or not self._loading.done():
             return
         try:
@@ -161,7 +161,7 @@ class WireListener:
         self._program = program
 
     def _look(self) -> None:
-        """Attach the program when it is time, and to interfaces that were made again; follow the output."""
+        """Attach the program when it is due or an interface was recreated; follow changes of the output."""
         if self._program is None or self._finished or not (self._index or self._caught_up()):
             return
         with suppress(OSError, CaptureError):  # an interface is gone
@@ -174,14 +174,14 @@ class WireListener:
         self._program.turn_on(self._mtu())
 
     def _mtu(self) -> int:
-        """That of the output; 0 if it is gone, down or has no carrier."""
+        """The output's MTU; 0 if the output is gone, is down or has no carrier."""
         with suppress(OSError):
             if has_carrier(self.settings.output, self._links):
                 return mtu_of(self.settings.output, self._links)
         return 0
 
     def _tell(self, counts: Mapping[WireCount, int], forwarded_bytes: int) -> None:
-        """Add what the program has forwarded since to the counters of all frames."""
+        """Add the frames that the program has forwarded since the last call to the counters of all frames."""
         totals = {key: sum(counts[outcome] for outcome in outcomes) for key, outcomes in _TOTALS.items()}
         totals["frame_bytes_total"] = forwarded_bytes
         for key, total in totals.items():
@@ -189,13 +189,13 @@ class WireListener:
         self._counted = totals
 
     def finish(self) -> None:
-        """Detach the program: what it sent up is still received."""
+        """Detach the program; heads that it has already sent up are still received."""
         self._finished = True
         if self._program is not None:
             self._program.detach()
 
     def counts(self) -> dict[str, int]:
-        """Frames by what became of them since `open`, by key of `detect.counters`."""
+        """Frames since `open` by outcome, by key of `detect.counters`."""
         if self._program is None:
             return {}
         counts = self._program.counts()
@@ -208,7 +208,7 @@ class WireListener:
         }
 
     def fileno(self) -> int:
-        """Of a socket that wakes a worker when an interface changes; frames do not."""
+        """Descriptor of a socket that wakes a worker when an interface changes; frames do not wake it."""
         return self._links.fileno()
 
     def notes(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""The main process: it owns the data folder, runs the other processes, and takes changes."""
+"""The main process: it owns the data folder, runs the other processes, and applies changes."""

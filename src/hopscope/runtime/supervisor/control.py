@@ -24,16 +24,16 @@ CHANGES = {
     "set_tracked": "tracked flows changed",
     "set_watch": "watch lists changed",
 }
-"""Requests that change something, and how they are logged."""
+"""Requests that change something, with the text that is logged."""
 _PEER = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of unix(7)
 
 
 class ControlServer:
     """Answers requests on `folder`/control.sock (mode 0600) from a thread of its own.
 
-    `answer` gets a request and its author, and returns the answer's other keys; a ValueError of it is the
-    answer's error.  Only this user and root are answered.  A change is logged with its author: the process at
-    the other end, and for whom it says it asks (`by`).
+    `answer` gets a request and its author, and returns further keys of the answer; if it raises ValueError,
+    the answer is that error.  Only this user and root are answered.  A change is logged with its author: the
+    process at the other end, and the person or program that it names (`by`).
     """
 
     def __init__(self, folder: Path, answer: Answer) -> None:
@@ -44,7 +44,7 @@ class ControlServer:
         self._started = False
         self._closed = threading.Event()
         self.heir: socket.socket | None = None
-        """Connection of a sink that takes over, to be answered when everything is ready for it."""
+        """Connection of a sink that takes over, which is answered when everything is ready for it."""
         self._log = log.logger("supervisor")
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class ControlServer:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                if self._closed.wait(1):  # else out of descriptors, perhaps: not for ever
+                if self._closed.wait(1):  # not closed: out of descriptors, perhaps; try again
                     return
                 continue
             threading.Thread(target=self._converse, args=(connection,), name="control", daemon=True).start()

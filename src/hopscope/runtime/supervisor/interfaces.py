@@ -1,4 +1,4 @@
-"""The interfaces of a collector: which are there, and which came back as others and need new sockets."""
+"""Follows a collector's interfaces: which exist, and which were recreated and need new sockets."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ...settings.listen import ListenSettings
 
 
 class Interfaces:
-    """Follows interfaces by name: one that is deleted and made again has another number.
+    """Follows interfaces by name, since a recreated interface has a new number.
 
     `fileno` is readable when any interface of the network namespace has changed.
     """
 
     def __init__(self, listeners: Sequence[ListenSettings]) -> None:
-        """The interfaces are those that the listeners' sockets were bound to just now."""
-        # a listener with an XDP program has no socket: it attaches the program again itself
+        """Call it just after the listeners' sockets were bound to their interfaces."""
+        # a listener with an XDP program has no socket, and reattaches the program itself
         self._watched = [listen.interface if listen.kind != "xdp" else "" for listen in listeners]
         names = dict.fromkeys(name for listen in listeners for name in (listen.interface, listen.output))
         self._bound = {name: index_of(name) for name in names if name}
@@ -28,11 +28,11 @@ class Interfaces:
         self._netlink = follow_links()
 
     def fileno(self) -> int:
-        """Of the netlink socket."""
+        """Descriptor of the netlink socket."""
         return self._netlink.fileno()
 
     def drain(self) -> None:
-        """Forget the messages: `changed` looks for itself."""
+        """Discard netlink messages; `gone` and `back` query the interfaces themselves."""
         have_changed(self._netlink)
 
     def gone(self) -> list[str]:
@@ -46,27 +46,27 @@ class Interfaces:
         return found
 
     def back(self) -> Iterable[tuple[str, list[int]]]:
-        """Interfaces that are there again, each with the numbers of its listeners; `bound` once they have
-        sockets.
+        """Interfaces that exist again, each with the numbers of its listeners. Call `bound` once those have
+        new sockets.
         """
         for name in list(self._gone):
             if index_of(name):
                 yield name, [number for number, watched in enumerate(self._watched) if watched == name]
 
     def bound(self, name: str) -> float:
-        """Its listeners have new sockets; returns the seconds that it was gone."""
+        """Note that an interface's listeners have new sockets; returns how many seconds it was gone."""
         self._bound[name] = index_of(name)
         self._reason.pop(name, None)
         return time.monotonic() - self._gone.pop(name)
 
     def failed(self, name: str, reason: str) -> bool:
-        """It is back, but its sockets cannot be made; True if that is news."""
+        """Note that an interface is back, but its sockets cannot be made; True if the reason is new."""
         before = self._reason.get(name)
         self._reason[name] = reason
         return before != reason
 
     def status(self) -> list[dict[str, object]]:
-        """Every interface: `name`, `ready`, `detail`, as the control socket reports it."""
+        """`name`, `ready` and `detail` of every interface, as the control socket reports them."""
         return [
             {
                 "name": name,
@@ -84,12 +84,12 @@ class Interfaces:
 def _link(name: str) -> str:
     try:
         return "present" if has_carrier(name) else "down, or without a carrier: nothing arrives"
-    except OSError:  # it went just now
+    except OSError:  # it has just disappeared
         return "missing"
 
 
 def index_of(name: str) -> int:
-    """Number of an interface; 0: there is none."""
+    """Number of an interface; 0 if it does not exist."""
     try:
         return socket.if_nametoindex(name)
     except OSError:

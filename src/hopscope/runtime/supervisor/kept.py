@@ -1,14 +1,15 @@
-"""UDP sockets that outlive the collector: systemd keeps them, and the next start of the unit gets them back.
+"""UDP sockets that outlive the collector: systemd stores them, and returns them at the unit's next start.
 
     collector                                   systemd (file descriptor store of the unit)
     binds sockets ───── FDSTORE, name ────────► keeps a duplicate of each
-    stops, or is killed                         the kernel queues what arrives, and counts what does not fit
+    stops, or is killed                         the kernel queues datagrams, and counts those that do not fit
     starts ◄─────────── LISTEN_FDS, names ───── passes all of them on
     uses those that fit its settings
     closes the others ─ FDSTOREREMOVE ────────► closes them, too: no process reads them
 
-All sockets of a listener are used, or none: a program of their group counts on each one's place in it.  With
-them comes a memory of which drops have been counted, so that those of the gap are, and no others twice.
+All sockets of a listener are used, or none: the BPF program of their group depends on each socket's place in
+it. A shared memory of the drops counted so far comes with them, so that the drops during the gap are counted,
+and none twice.
 """
 
 from __future__ import annotations
@@ -33,38 +34,38 @@ from ...settings.source import url
 from ...wire.address import with_port
 
 PLACES = 64
-"""Most sockets of a listener, which is as many as it can have workers."""
+"""Maximum number of sockets of a listener, one for each of its workers."""
 _DROPS = "udp-drops"
 _NAME = re.compile(r"udp-(\d+)-(\d+)-of-(\d+)")
 
 
 def _names(number: int, count: int) -> list[str]:
-    """Of all sockets of a listener."""
+    """Names under which systemd stores the sockets of a listener."""
     return [f"udp-{number}-{place}-of-{count}" for place in range(count)]
 
 
 def _address(handle: socket.socket) -> str:
-    """As HOST:PORT."""
+    """Address of a socket as HOST:PORT."""
     name = handle.getsockname()
     return with_port(*name[:2]) if isinstance(name, tuple) else str(name)
 
 
 class KeptSockets:
-    """The sockets of UDP listeners: those of an earlier process where they fit, else new ones."""
+    """The sockets of UDP listeners: those of an earlier process if they fit, otherwise new ones."""
 
     def __init__(self, service: Service, listeners: Sequence[ListenSettings]) -> None:
-        """`listeners`: all that the collector has; those of interfaces have no such sockets."""
+        """`listeners`: all listeners of the collector; those of interfaces have no such sockets."""
         self._service, self._listeners = service, listeners
         self._log = log.logger("supervisor")
         self._found: dict[int, list[socket.socket]] = {}
-        """Until they are opened, by number of the listener."""
+        """Sockets that are not opened yet, by number of the listener."""
         self.drops = CountedDrops.of(PLACES * len(listeners))
-        """Of all sockets, by number of the listener times PLACES, plus the socket's place."""
+        """Counted drops; a socket's index is the number of its listener times PLACES, plus its place."""
         self.before = np.zeros(PLACES * len(listeners), np.uint32)
-        """What it was when this process began."""
+        """Values of `drops` when this process began."""
 
     def find(self) -> None:
-        """Take what an earlier process has left, once that has ended; close what fits no listener."""
+        """Take the sockets of an earlier process, once it has ended; close those that fit no listener."""
         groups, counted = self._passed()
         free = [number for number, listen in enumerate(self._listeners) if not listen.interface]
         moved: list[int] = []
@@ -82,18 +83,18 @@ class KeptSockets:
                 self._forget(old, len(shares))
                 moved.append(number)
         self.drops.words[:] = self.before
-        for number in moved:  # once all have given up their names
+        for number in moved:  # after all old names have been released
             self._keep(number, self._found[number])
         if free or self._found:
             self._service.keep(_DROPS, self.drops.descriptor)
 
     def has(self, number: int) -> bool:
-        """Whether a listener has sockets of an earlier process."""
+        """Whether an earlier process left sockets for a listener."""
         return number in self._found
 
     def open(self, number: int) -> list[socket.socket]:
-        """Sockets of a listener, for each worker one; there may be more, which had workers before, and what
-        waits in them. Raises CaptureError.
+        """Sockets of a listener, one for each worker. There are more if an earlier process had more workers,
+        whose sockets may hold datagrams. Raises CaptureError.
         """
         listen, shares = self._listeners[number], self._found.pop(number, [])
         earlier = len(shares)
@@ -110,26 +111,26 @@ class KeptSockets:
             self._report(number, shares[:earlier])
         if earlier != listen.workers:
             self._forget(number, earlier)
-            if listen.port:  # else a restart chooses another one
+            if listen.port:  # port 0 is a different port after every restart
                 self._keep(number, shares[: listen.workers])
         return shares
 
     def described(self, places: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-        """What a process gets to know about sockets, given by listener and place: the listener, the number in
-        `drops`, and the drops that were counted before.
+        """Description of sockets, given by listener and place, for the process that receives on them:
+        listener, index in `drops`, and drops that were counted before.
         """
         words = [PLACES * number + place for number, place in places]
         return [(word // PLACES, word, int(self.before[word])) for word in words]
 
     def close(self) -> None:
-        """Close what was not opened; systemd keeps it."""
+        """Close sockets that were not opened; systemd keeps its duplicates."""
         for shares in self._found.values():
             close_all(shares)
         self._found.clear()
         self.drops.close()
 
     def _passed(self) -> tuple[dict[int, list[socket.socket]], npt.NDArray[np.uint32]]:
-        """Whole groups of sockets by their former number, and their counted drops by number and place."""
+        """Complete groups of sockets by their former number, and their counted drops by number and place."""
         found: dict[tuple[int, int], dict[int, socket.socket]] = defaultdict(dict)
         counted = np.zeros((0, PLACES), np.uint32)
         for name, descriptor in self._service.kept():
@@ -143,7 +144,7 @@ class KeptSockets:
                     number, place, count = map(int, match.groups())
                     found[number, count][place] = socket.socket(fileno=descriptor)
                 else:
-                    raise ValueError("it is not of this program")
+                    raise ValueError("it is not from this program")
             except (OSError, ValueError) as error:
                 self._log.warning("a file that systemd passed is not used", name=name, reason=str(error))
                 self._service.forget(name)
@@ -168,7 +169,7 @@ class KeptSockets:
             self._service.forget(name)
 
     def _report(self, number: int, shares: Sequence[socket.socket]) -> None:
-        """Log what came while no process read."""
+        """Log how much arrived while no process read."""
         before = self.before[PLACES * number :][: len(shares)]
         drops = np.array([kernel_drops(share) or 0 for share in shares], np.uint32)
         self._log.info(
@@ -179,7 +180,7 @@ class KeptSockets:
         )
 
     def _discard(self, number: int, shares: list[socket.socket], reason: str, count: int = 0) -> None:
-        """Close sockets, also those that systemd has."""
+        """Close sockets, and have systemd close its duplicates."""
         self._log.warning(
             "sockets of an earlier start are closed",
             address=_address(shares[0]),
@@ -188,4 +189,4 @@ class KeptSockets:
         )
         self._forget(number, count or len(shares))
         close_all(shares)
-        self._service.wait()  # then the port is free
+        self._service.wait()  # after which the port is free

@@ -1,4 +1,4 @@
-"""Limits that change while a collector runs: requests, and what they make of the limits in force."""
+"""Applies requests that change limits while a collector runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ EXPECTED = 'expected limits by metric, as {"general": {"hop_latency": {"change":
 
 
 def changed_limits(limits: LimitSettings, changes: Any, *, sink: bool) -> LimitSettings:
-    """Limits after a request: given keys are set (None: never), absent ones stay. ValueError: it is rejected.
+    """Limits after a request: given keys are set (None: never), absent keys stay. ValueError: it is rejected.
 
-    `general` has limits of all switches by metric, `switches` those of single ones by node id and metric:
-    "general" takes a limit away, so that it is inherited; None in place of a switch takes all away.
+    `general` has limits for all switches by metric, `switches` has those of single switches by node id and
+    metric. There, "general" removes a limit, so that it is inherited; None in place of a switch removes all
+    of its limits.
     """
     if not isinstance(changes, dict) or (unknown := changes.keys() - {"general", "switches"}):
         raise ValueError(
@@ -51,7 +52,7 @@ def changed_limits(limits: LimitSettings, changes: Any, *, sink: bool) -> LimitS
 
 
 def reset_limits(limits: LimitSettings, configured: LimitSettings, request: Any) -> LimitSettings:
-    """Limits after a request for those of the settings: all, or only some `metrics` and `switches`.
+    """Limits after a request to return to the settings' limits: all, or only some `metrics` and `switches`.
 
     ValueError: it is rejected.
     """
@@ -89,7 +90,7 @@ def from_json(tree: dict[str, Any], *, sink: bool) -> LimitSettings:
 
 
 def _own(limits: dict[str, Any]) -> dict[str, Any]:
-    """A switch's limits of a metric as in settings, where an absent one is inherited."""
+    """A switch's limits of a metric as in the settings, where absent limits are inherited."""
     return {name: "never" if value is None else value for name, value in limits.items() if value != "general"}
 
 

@@ -1,4 +1,4 @@
-"""What workers receive on: their sockets and the interfaces under them, bound, followed and bound again."""
+"""The workers' sockets and interfaces: binds them, follows changes, and binds them again."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .take_over import Estate
 
 
 class Listeners:
-    """The sockets of all workers. They outlive a worker: what comes waits while it is restarted."""
+    """The sockets of all workers. They outlive a worker: frames wait in them while it is restarted."""
 
     def __init__(self, settings: Settings, kept: KeptSockets) -> None:
         self._settings, self._kept = settings, kept
         self._log = log.logger("supervisor")
         self._sockets: list[list[socket.socket]] = []
-        """By listener, one for each of its workers; more, if it had more workers before a restart."""
+        """By listener, one for each of its workers, or more if it had more workers before a restart."""
         self._labels: list[socket.socket] = []
-        """The one for labels."""
+        """The socket for labels."""
         self._claims: list[socket.socket] = []
-        """Of the interfaces whose frames are forwarded, from `probe` on."""
+        """Claims on the interfaces whose frames are forwarded, from `probe` on."""
         self._prepared: dict[int, PreparedInterface] = {}
         """By number of the listener."""
         self._bypass: Bypass | None = None
@@ -70,7 +70,7 @@ class Listeners:
         self._open_bypass()
 
     def sources(self) -> list[dict[str, object]]:
-        """What the sockets are made by: those of a sink with equal ones can be taken over."""
+        """Descriptions of the listeners: a sink with equal ones can take the sockets over."""
         return [source_of(listen) for listen in self._settings.listen]
 
     def adopt(self, estate: Estate) -> None:
@@ -86,7 +86,7 @@ class Listeners:
         self.interfaces = Interfaces(listeners)
 
     def leave(self, regions: Path, locks: list[int]) -> Estate:
-        """What a sink that takes over gets; then `close` changes nothing at the interfaces."""
+        """The estate for a sink that takes over; afterwards `close` leaves the interfaces as they are."""
         self._disclaim()
         listeners = range(len(self._settings.listen))
         offloads = [self._prepared[number].changes for number in listeners]
@@ -94,7 +94,7 @@ class Listeners:
         return Estate(regions, locks, self._sockets, bypass, offloads)
 
     def of_worker(self, worker: int) -> tuple[dict[str, Any], list[int]]:
-        """Message and descriptors that hand a worker its sockets; no descriptors: nothing is open."""
+        """Message and descriptors that hand a worker its sockets; no descriptors if nothing is open."""
         places = list(self._places(worker))
         return self._handing([self._sockets[number][place] for number, place in places], places)
 
@@ -108,8 +108,8 @@ class Listeners:
         return _url(listen, self._labels)
 
     def follow(self) -> list[tuple[int, dict[str, Any], list[int]]]:
-        """Notice interfaces that disappear, and bind again those that are back: worker, message, descriptor
-        of every new socket.
+        """Notice interfaces that disappear, and rebind those that are back. Returns (worker, message,
+        descriptor) of every new socket.
         """
         if self.interfaces is None:
             return []
@@ -139,9 +139,9 @@ class Listeners:
         return self.interfaces.status() if self.interfaces is not None else []
 
     def close(self, *, left: bool = False) -> None:
-        """Close the sockets and undo what was changed at the interfaces; a bypass stays and passes frames.
+        """Close the sockets and undo the changes at the interfaces; a bypass stays and passes frames on.
 
-        `left`: another process uses the sockets, and undoes the changes at its end.
+        `left`: another process uses the sockets, and will undo the changes.
         """
         for shares in [*self._sockets, self._labels]:
             close_all(shares)
@@ -157,7 +157,7 @@ class Listeners:
             self._bypass.close()
 
     def _claim(self) -> None:
-        """Forward alone. Raises CaptureError if another sink forwards."""
+        """Claim the interfaces. Raises CaptureError if another sink forwards their frames."""
         if not self._claims:
             lanes = [(listen.interface, listen.output) for listen in self._settings.listen if listen.output]
             for lane in lanes:
@@ -172,14 +172,14 @@ class Listeners:
         listen = self._settings.listen[number]
         if listen.kind == "xdp":
             XdpProgram(listen).close()
-            # the worker attaches a program; the socket only says that it may
+            # the worker attaches a program; this socket only signals that it may
             return [socket.socket(socket.AF_INET, socket.SOCK_DGRAM)]
         return bind_shares(listen)
 
     def _handing(
         self, sockets: list[socket.socket], places: list[tuple[int, int]]
     ) -> tuple[dict[str, Any], list[int]]:
-        """Message and descriptors for a process that gets these sockets."""
+        """Message and descriptors for the process that receives on these sockets."""
         if not sockets:
             return {}, []
         more = {"drops": self._kept.drops.descriptor}
@@ -189,7 +189,7 @@ class Listeners:
         return message, [*(each.fileno() for each in sockets), *more.values()]
 
     def _places(self, worker: int) -> Iterator[tuple[int, int]]:
-        """Listener and place of every socket of a worker."""
+        """(listener, place) of every socket of a worker."""
         for number, (listen, shares) in enumerate(zip(self._settings.listen, self._sockets, strict=False)):
             if worker < listen.workers:
                 for place in range(worker, len(shares), listen.workers):
@@ -207,7 +207,7 @@ class Listeners:
         self._sockets[number] = made
 
     def _prepare(self, number: int) -> None:
-        """Switch off offloads that would change received frames, until `close`; reports may come merged."""
+        """Switch off offloads that would change received frames, until `close`; reports may stay merged."""
         listen = self._settings.listen[number]
         if listen.kind != "mirror":
             return
@@ -216,8 +216,8 @@ class Listeners:
             self._log.info(line)
 
     def _explain_forwarding(self) -> None:
-        """Say why frames are forwarded by workers alone, if that is not what the settings ask for. Raises
-        CaptureError if they ask for a program.
+        """Log why only the workers forward frames, if the settings would allow an XDP program. Raises
+        CaptureError if they require one.
         """
         sink = self._settings.sink
         if not sink.enabled or sink.forwarding == "ring":
@@ -238,7 +238,7 @@ class Listeners:
                 )
 
     def _open_bypass(self, map_: int | None = None) -> None:
-        """Have the kernel pass frames on while no worker does; `map_`: heartbeats of another sink."""
+        """Have the kernel pass frames on while no worker does; `map_`: heartbeats of the sink taken over."""
         sink, listeners = self._settings.sink, self._settings.listen
         lanes = [number for number, listen in enumerate(listeners) if listen.output]
         if not sink.bypass:
@@ -259,13 +259,13 @@ class Listeners:
                 self._bypass = None
 
     def _install_bypass(self, number: int) -> None:
-        """For one listener. Raises CaptureError."""
+        """Install the bypass of one listener. Raises CaptureError."""
         listen = self._settings.listen[number]
         if self._bypass is not None:
             self._bypass.install(number, listen.interface, listen.output, listen.workers)
 
     def _renew_bypass(self, name: str) -> None:
-        """An interface is another one now."""
+        """Install the bypass again on an interface that was recreated."""
         for number, listen in enumerate(self._settings.listen):
             if listen.output and name in (listen.interface, listen.output):
                 try:

@@ -1,7 +1,7 @@
-"""The limits of a running collector: its own, and over them those that its cluster's configuration sets.
+"""The limits of a running collector: its own, overridden by those of the cluster's configuration.
 
-Its own are the limits of its settings, changed by requests. A limit that the cluster sets is not
-changed by a request here: every member has the whole revision, or states that it has not.
+Its own limits are those of its settings, changed by requests. A request here cannot change a limit that the
+cluster sets: every member applies a whole revision, or reports that it does not.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ...settings.limits import LimitSettings, as_json
 from .limits import changed_limits, reset_limits
 
 FILE_NAME = "cluster.json"
-"""File in the data folder: the revision that was applied last, which holds from the next start on, also while
-NATS is away."""
+"""File in the data folder with the last applied revision. The next start applies it, even if NATS is
+unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Overlay:
 
     @classmethod
     def from_request(cls, request: Any) -> Overlay:
-        """ValueError: it is none."""
+        """ValueError: the request is no overlay."""
         try:
             found = cls(**request)
         except TypeError:
@@ -51,14 +51,14 @@ class LiveLimits:
     """Limits in `control.region`. Used by one thread at a time."""
 
     def __init__(self, region: Region, settings: Settings, folder: Path | None = None) -> None:
-        """`folder`: the data folder, if the settings have a cluster. The region has the settings' limits."""
+        """`folder`: the data folder, if the settings have a cluster. `region` holds the settings' limits."""
         self._region, self._settings = region, settings
         self._file = folder / FILE_NAME if folder is not None else None
         self._own = settings.limits
         self._overlay = Overlay(settings.cluster.name)
 
     def resume(self, warn: Callable[[str], object]) -> None:
-        """Apply the revision that was applied last, at a start."""
+        """At startup, apply the revision that was applied last."""
         if self._file is None or not self._settings.cluster.enabled:
             return
         text = read_text(self._file)
@@ -72,9 +72,9 @@ class LiveLimits:
             warn(f"{self._file}: the configuration of the cluster is not applied: {error}")
 
     def configure(self, settings: Settings, author: str) -> None:
-        """Take the limits of settings that were read again.
+        """Take the limits of reloaded settings.
 
-        ValueError: they do not fit the cluster's; nothing has changed.
+        ValueError: they contradict the cluster's; nothing has changed.
         """
         overlay = self._overlay
         if not settings.cluster.enabled or settings.cluster.name != overlay.cluster:
@@ -86,9 +86,9 @@ class LiveLimits:
                 self._file.unlink(missing_ok=True)
 
     def answer(self, request: dict[str, Any], author: str) -> dict[str, Any] | None:
-        """Do what a request `set_limits`, `reset_limits` or `set_cluster` asks for, or answer `cluster`.
+        """Carry out a request `set_limits`, `reset_limits` or `set_cluster`, or answer `cluster`.
 
-        None: it is another one. ValueError: it is rejected, and nothing has changed.
+        None: it is a different request. ValueError: it is rejected, and nothing has changed.
         """
         sink = self._settings.sink.enabled
         if "set_limits" in request:
@@ -129,7 +129,7 @@ class LiveLimits:
         return changed_limits(own, overlay.limits, sink=self._settings.sink.enabled)
 
     def _refuse_those_of_cluster(self, changes: Any) -> None:
-        """ValueError if a change is of a limit that the cluster sets, to another value."""
+        """ValueError if the changes give a limit that the cluster sets a different value."""
         asked, fixed = dict(_leaves(changes)), dict(_leaves(self._overlay.limits))
         for key, value in asked.items():
             above = [key[:length] for length in range(1, len(key) + 1)]
@@ -143,7 +143,7 @@ class LiveLimits:
 
 
 def _leaves(tree: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Values of nested objects by their keys."""
+    """(path of keys, value) of every leaf of nested objects."""
     if not isinstance(tree, dict):
         if above:
             yield above, tree

@@ -1,4 +1,4 @@
-"""One process of a collector over all its restarts: its last error, when it starts again."""
+"""The state of one process of a collector across its restarts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MAX_EXITS = 5
 """Exits within EXITS_SECONDS after which a process is left stopped."""
 EXITS_SECONDS = 60.0
 STOPPED_SECONDS = 90.0
-"""How long it is left stopped before it is tried once more."""
+"""How long it is left stopped before the next attempt."""
 RECEIVING = ("worker", DETECTOR, "labels")
-"""Roles that take what comes in, which they report to be ready for."""
+"""Roles that receive frames; they report when they are ready to."""
 MAX_PAUSE_SECONDS = 5.0
-"""Longest pause before a restart; the first is a tenth of a second, each next one twice as long."""
+"""Maximum pause before a restart. The first pause is a tenth of a second; each next one is twice as long."""
 
 
 @dataclass
@@ -34,14 +34,14 @@ class Member:
     role: str
     index: int = 0
     sockets: list[socket.socket] = field(default_factory=list)
-    """Sockets that it receives on, if it is not a worker (`Listeners`); they outlive it."""
+    """Sockets on which it receives, which outlive it. Those of workers are in `Listeners`."""
     process: Process | Popen[bytes] | None = None
     channel: Any = None
     ready: bool = False
     ticks: int = 0
-    """How often its loop has shown that it turns, since its last start: once a second."""
+    """How many signs of life, one per second, its loop has sent since its last start."""
     ticked: float = 0.0
-    """When it did so last (monotonic); 0: not yet."""
+    """Time of the last sign of life (monotonic); 0: none yet."""
     warm: bool = False
     error: str | None = None
     """The error that it reported since its last start."""
@@ -52,22 +52,22 @@ class Member:
     stopped: bool = False
     """It ended MAX_EXITS times in EXITS_SECONDS, and is left stopped until `due`."""
     renewed: float = 0.0
-    """It ends because it starts again with other settings: when it is killed if it does not (monotonic)."""
+    """If it was asked to end for a restart with new settings: when it is killed if it has not (monotonic)."""
     exits: deque[float] = field(default_factory=deque)
 
     def started(self, process: Process | Popen[bytes], channel: Any) -> None:
-        """The process runs; it reports over `channel`."""
+        """Note that the process runs, and reports over `channel`."""
         self.process, self.channel = process, channel
         self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
         self.ticks, self.ticked, self.renewed = 0, 0.0, 0.0
 
     def tick(self) -> None:
-        """Its loop has turned."""
+        """Note a sign of life of its loop."""
         self.ticks += 1
         self.ticked = time.monotonic()
 
     def exited(self, now: float) -> float:
-        """The process has ended; returns the pause before its restart, a long one if it ended too often."""
+        """Note that it has ended; returns the pause before its restart, a long one if it ended too often."""
         assert self.process is not None
         status = self.process.returncode
         assert status is not None
@@ -84,17 +84,17 @@ class Member:
 
     @property
     def exits_text(self) -> str:
-        """Why it ended last, with how often."""
+        """Why it ended last, and how often."""
         return f"{self.reason} ({MAX_EXITS} times in a minute)"
 
     @property
     def reason(self) -> str:
-        """Why it ended last, with its name unless a wrong setting is the reason."""
+        """Why it ended last, with its name unless the reason is a wrong setting."""
         text = self.last_error or "it ended"
         return text if text.startswith(("data folder", "serve.", "listen")) else f"{self.name}: {text}"
 
     def status(self) -> dict[str, Any]:
-        """As the control socket reports it, from a thread of its own."""
+        """Its status for the control socket, whose thread calls this."""
         process = self.process
         return {
             "name": self.name,

@@ -34,7 +34,7 @@ EXIT_SECONDS = 0.05
 STANDBY_SECONDS = 1.0
 """Pause before the next standby starts: the one that took over is busy until then."""
 SILENT_SECONDS = 2.0, 10.0
-"""How long a start may be silent: at first, and after each line, until one says what it waits for."""
+"""How long a start may log nothing, at first and after each line, until a line says what it waits for."""
 FORK_SERVER = "fork-server"
 
 
@@ -48,11 +48,11 @@ class Members:
     def __init__(
         self, settings: Settings, folder: DataFolder, listeners: Listeners, stopping: threading.Event
     ) -> None:
-        """`stopping`: whether a start is to be given up."""
+        """`stopping`: set to abort a start."""
         self.settings = settings
-        """Those that a process starts with."""
+        """The settings that new processes get."""
         self.locks: list[int] = []
-        """Locks of a sink that was taken over from, after the fork server had started."""
+        """Locks that were taken over from another sink after the fork server had started."""
         self.server = Member(FORK_SERVER, FORK_SERVER)
         self.all = [self.server]
         self._folder, self._listeners, self._stopping = folder, listeners, stopping
@@ -60,16 +60,16 @@ class Members:
         self._selector = selectors.DefaultSelector()
         self._watch = Watch()
         self._standby: Member | None = None
-        """Takes over from a worker that ends, at once: frames that should go on wait for it."""
+        """Replaces a worker that ends, at once, because frames wait to be forwarded."""
         self._receiving = ("worker", DETECTOR) if settings.workers else ("labels",)
-        """Roles without which there is no collector."""
+        """Roles without which the collector cannot run."""
         self._silent_until = time.monotonic() + SILENT_SECONDS[0]
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self.all)
 
     def close(self) -> None:
-        """Follow nothing any more, once all have ended."""
+        """Stop following processes; call it once all have ended."""
         self._selector.close()
 
     def follow_interfaces(self) -> None:
@@ -78,16 +78,16 @@ class Members:
             self._selector.register(interfaces, selectors.EVENT_READ, interfaces.drain)
 
     def add(self, role: str) -> Member:
-        """One more process, which starts in the next turn."""
+        """Add a process, which starts in the next turn."""
         self.all.append(Member(role, role, due=time.monotonic()))
         return self.all[-1]
 
     def add_standby(self) -> None:
-        """Keep a process ready that takes over from a worker."""
+        """Keep a process ready to replace a worker."""
         self._standby = self.add("standby")
 
     def turn(self) -> None:
-        """Wait a tenth of a second for reports of the processes; restart those that ended and are due."""
+        """Wait a tenth of a second for messages from the processes; restart those that ended and are due."""
         for key, _ in self._selector.select(TURN_SECONDS):
             key.data()
         for worker, message, files in self._listeners.follow():
@@ -107,7 +107,7 @@ class Members:
                 member.restarts += self.launch(member) and bool(member.exits)
 
     def wait_for(self, members: list[Member], what: str) -> None:
-        """Turn until all of them have reported `what`; if one ends before, so does the program."""
+        """Turn until all members have reported `what`. Raises CollectorError if one ends before."""
         while not self._stopping.is_set():
             waiting = [member.name for member in members if not getattr(member, what)]
             if not waiting:
@@ -122,7 +122,7 @@ class Members:
                     raise CollectorError(member.reason)
 
     def launch(self, member: Member) -> bool:
-        """Start a process; False: the fork server did not answer, and is restarted first."""
+        """Start a process; False: the fork server did not answer, and has to be restarted first."""
         if member is self.server:
             member.started(*fork_server.start([lock for lock in self._folder.locks if lock >= 0]))
             self._follow(member)
@@ -152,14 +152,14 @@ class Members:
         return True
 
     def renew(self, roles: Iterable[str]) -> None:
-        """End processes that are to start again."""
+        """End the processes of these roles, so that they start again."""
         for member in self.all:
             if member.role in roles and member.process is not None:
                 member.renewed = time.monotonic() + STOP_SECONDS
                 self.send(member, {"stop": True})
 
     def end(self, role: str, *, released: bool) -> None:
-        """End those of a role; `released`: workers leave what they have not taken to others."""
+        """End the processes of a role; `released`: workers leave frames not yet taken to a successor."""
         running = [member for member in self.all if member.role == role and member.process is not None]
         for member in running:
             release = {"release": True} if released and member.role == "worker" else {}
@@ -169,7 +169,7 @@ class Members:
             self._end_one(member, until)
 
     def load_kernels(self) -> None:
-        """Let the server load what roles call; it forks nothing meanwhile."""
+        """Have the fork server load the roles' kernels; it forks nothing meanwhile."""
         self.send(self.server, {"load": steps_for(self.settings)})
 
     def send(self, member: Member, message: dict[str, Any], files: Sequence[int] = ()) -> None:
@@ -191,13 +191,13 @@ class Members:
             self.send(member, message, files)
 
     def _announced(self) -> None:
-        """Something was logged: a start may be silent again for a while."""
+        """Note that a line was logged, so that a start may be silent again for a while."""
         self._silent_until = time.monotonic() + SILENT_SECONDS[1]
 
     def _can_start(self, member: Member) -> bool:
-        """Whether a process can be started now: roles are forked by a server that loads nothing.
+        """Whether a process can be started now: the server forks roles only when it is not loading kernels.
 
-        Raises CollectorError if one that receives waits for a server that keeps ending.
+        Raises CollectorError if a receiving role waits for a server that keeps ending.
         """
         if member is self.server or (self.server.warm and self.server.channel is not None):
             return True
@@ -209,7 +209,7 @@ class Members:
         self._selector.register(member.channel, selectors.EVENT_READ, partial(self._receive, member))
 
     def _receive(self, member: Member) -> bool:
-        """Take one message of a process; False after its last."""
+        """Take one message from a process; False after the last."""
         message, _ = receive(member.channel)
         if message is None:
             self._selector.unregister(member.channel)
@@ -253,7 +253,7 @@ class Members:
             self._log.error("left stopped", process=member.exits_text, next_start_seconds=pause)
 
     def _take_over(self, member: Member) -> bool:
-        """Make the standby this worker, and let another standby start a little later; False without one."""
+        """Let the standby replace this worker, and start another a little later; False: there is none."""
         standby = self._standby
         if standby is None or standby.process is None or not standby.warm:
             return False
@@ -267,7 +267,7 @@ class Members:
         return True
 
     def _kill_hung(self, member: Member) -> None:
-        """Kill a process that stands still; it is restarted as any other that ends."""
+        """Kill a hung process; it is restarted like any other process that ends."""
         assert member.process is not None
         member.error = f"it hung for {limit_of(member):g} s, and was killed"
         member.process.kill()

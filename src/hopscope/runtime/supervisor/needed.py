@@ -1,4 +1,4 @@
-"""What settings need beside themselves: files that can be read, options of stores, packages."""
+"""Checks what settings depend on: readable files, valid options of stores, installed packages."""
 
 from __future__ import annotations
 

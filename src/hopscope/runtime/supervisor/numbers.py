@@ -1,6 +1,6 @@
-"""Numbers of events that were exported, and that the disk has lost since, as in a power failure.
+"""Reserves the numbers of events that were exported and then lost from disk, for example in a power failure.
 
-No new event gets them: a destination, or the lake, would take it for one that it has.
+No new event may get such a number: a destination, or the lake, would take it for an event that it has.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...settings.collector import Settings
 
 
 def keep_numbers(folder: Path, settings: Settings, notify: Callable[[str], None]) -> None:
-    """Have the journals of a data folder go on after the last exported number of each shard. Call it while
-    nothing waits in memory for the disk.
+    """Have the journals of a data folder continue after the last exported number of each shard. Call it while
+    no events wait in memory for the disk.
     """
     exported: dict[int, list[int]] = {}
     if settings.lake.enabled:
@@ -34,7 +34,7 @@ def keep_numbers(folder: Path, settings: Settings, notify: Callable[[str], None]
         try:
             with JournalWriter(folder, shard, notify=notify) as journal:
                 end = journal.next_sequence
-            most = end + NUMBERS_SKIPPED  # above it, a position is damaged
+            most = end + NUMBERS_SKIPPED  # a position above it is damaged
             following = max((number for number in numbers if number <= most), default=end)
             if following > end:
                 note_sequence(folder, shard, following)

@@ -1,4 +1,4 @@
-"""The supervisor: owns the data folder, decides which processes run, takes changes."""
+"""The supervisor: owns the data folder, decides which processes run, and applies changes."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from .tracking import answer_rules
 
 
 def helpers_of(settings: Settings) -> dict[str, bool]:
-    """Processes beside those that receive and the API, in the order in which they end: whether the settings
-    use them.
+    """Whether the settings use each helper, in the order in which helpers end: all processes other than the
+    API and those that receive.
     """
     return {
         "control": bool(settings.switches),
@@ -69,21 +69,21 @@ class Supervisor:
     def __init__(
         self, settings: Settings, *, take_over: bool = False, service: Service | None = None
     ) -> None:
-        """`take_over`: go on where the sink that runs on this data folder is, if there is one. `service`: the
+        """`take_over`: continue from the sink that runs on this data folder, if there is one. `service`: the
         unit whose sockets systemd keeps.
         """
         self.settings = settings
         self._files = stamps(settings)
-        """Those of the files as processes have read them."""
+        """Stamps of the files as the processes have read them."""
         self._inherits = take_over
         self._collecting = False
         self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
         """Address of the console and the API on this machine, once started."""
         self.bound: str | None = None
-        """The same as it is listened on, `0.0.0.0` if on all addresses."""
+        """The same with the address that is bound, such as `0.0.0.0`."""
         self.labels: str | None = None
-        """Address on which labels are taken."""
+        """Address on which labels are received."""
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
         self._limits: LiveLimits | None = None
@@ -94,7 +94,7 @@ class Supervisor:
         self._listeners = Listeners(settings, self._kept)
         self._clock = StartClock()
         self.stopping = threading.Event()
-        """Set it to end the collector, even while it starts."""
+        """Set to end the collector, even while it starts."""
         self.members = Members(settings, self.folder, self._listeners, self.stopping)
         self.last_counters: dict[str, int] = {}
         """Counters of all workers after they ended."""
@@ -102,8 +102,8 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- life
 
     def start(self) -> None:
-        """Own the folder, bind everything, start all processes; return once all that receive do so."""
-        with suppress(HopscopeError, OSError):  # `acquire` says what is wrong with the folder
+        """Own the folder, bind everything, start all processes; return once all receiving ones are ready."""
+        with suppress(HopscopeError, OSError):  # `acquire` reports what is wrong with the folder
             self._clock = check_clock(self.folder.path)
         try:
             reject_later(self.folder.path)
@@ -124,7 +124,7 @@ class Supervisor:
             raise
 
     def _inherit(self) -> Estate | None:
-        """Take over from the sink that runs, once kernels are loaded; None: no sink runs."""
+        """Take over from the running sink, once kernels are loaded; None: no sink runs."""
         sources = self._listeners.sources()
         if not may_take_over(self.folder.path, sources):
             return None
@@ -139,7 +139,7 @@ class Supervisor:
         return estate
 
     def _prepare(self) -> None:
-        """Start the fork server, and report errors in files that the settings name, once."""
+        """Start the fork server, and check once the files that the settings name."""
         settings = self.settings
         check_processors(settings)
         if not settings.listen and not settings.label.listen:
@@ -209,15 +209,16 @@ class Supervisor:
         self._collecting = True
 
     def turn(self) -> None:
-        """Let `members` turn; another sink that takes over ends this one."""
+        """Run one turn of `members`; end if another sink takes over."""
         self.members.turn()
         if self._control.heir is not None:
             self.stopping.set()
 
     def reload(self, settings: Settings, author: str) -> None:
-        """Take what may change from new settings; log it, and what needs a restart and stays.
+        """Apply those new settings that may change; log them, and those that need a restart and are not
+        applied.
 
-        Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
+        Limits return to those of the settings. Raises ValueError, HopscopeError: nothing has changed.
         """
         check_needed(settings)
         files = stamps(settings)
@@ -242,14 +243,14 @@ class Supervisor:
             self._log.warning("settings that need a restart, which stay as they were", settings=found.left)
 
     def _set_rules(self) -> None:
-        """The rules of switches are those of the settings."""
+        """Set the rules of switches to those of the settings."""
         if self.settings.switches:
             rules.write_rules(self.folder.regions, rules.configured(self.settings))
 
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time.
 
-        If another sink takes over, helpers end first: workers forward to the last moment.
+        If another sink takes over, helpers end first, so that workers forward to the last moment.
         """
         if self.members.server.process is not None:
             self.members.server.process.kill()  # it has nothing to clean up
@@ -277,7 +278,7 @@ class Supervisor:
         fork_server.disown()
 
     def _leave(self, heir: socket.socket) -> bool:
-        """Leave everything to the sink that takes over; False: it is gone."""
+        """Hand everything to the sink that takes over; False: that sink is gone."""
         with heir:
             try:
                 hand_over(heir, self._listeners.leave(self.folder.regions, self.folder.locks))
@@ -349,7 +350,7 @@ class Supervisor:
         return answer
 
     def _agree(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Whether another sink may take over, and is answered later; raises ValueError."""
+        """Check whether another sink may take over; it is answered later. Raises ValueError."""
         if not self.settings.sink.enabled:
             raise ValueError("a collector of reports runs here, and only a sink can be taken over")
         if wanted["version"] != TAKE_OVER_VERSION:
@@ -358,7 +359,7 @@ class Supervisor:
             found = ", ".join(map(url, self.settings.listen))
             raise ValueError(f"the running sink has other interfaces, workers or rings: {found}")
         if not self._collecting or self.stopping.is_set():
-            raise ValueError("the running sink starts or ends")
+            raise ValueError("the running sink is starting or ending")
         return {"later": wanted["now"]}
 
     def counters(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Settings that are read again while a collector runs (SIGHUP): which may change, and who needs them."""
+"""Reloads settings while a collector runs (SIGHUP): which may change, and which processes need them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "serve.sql_memory_bytes": ("serve",),
     "serve.sql_rows": ("serve",),
 }
-"""Settings that may change while a collector runs, to the roles of processes that start again with them.
+"""Settings that may change while a collector runs, with the roles of the processes that restart for them.
 
-Limits are in shared memory; every process is sent those of the log.
+Limits are in shared memory; log settings are sent to every process.
 """
 
 
@@ -52,7 +52,7 @@ class Reloaded:
     """What a reload changes."""
 
     settings: Settings
-    """In force from now on: the new ones, as far as they may change."""
+    """Settings in force from now on: the new values of those that may change."""
     changed: tuple[str, ...]
     """Keys that change."""
     left: tuple[str, ...]
@@ -62,7 +62,7 @@ class Reloaded:
 
 
 def stamps(settings: Settings) -> dict[str, tuple[int, ...]]:
-    """Of every file that a setting names, `file:PATH` too, what differs once it has been written, by key."""
+    """By key, a stamp of every file that a setting names (also as `file:PATH`); a write changes it."""
     return dict(_stamps(settings.model_dump()))
 
 
@@ -80,7 +80,7 @@ def _stamps(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, tup
 
 
 def reload(before: Settings, after: Settings, written: Collection[str] = ()) -> Reloaded:
-    """Settings in force after new ones were read. Raises ValueError if they do not fit those that stay.
+    """The effect of new settings. Raises ValueError if they do not fit those that cannot change.
 
     `written`: keys whose file has been written.
     """

@@ -1,4 +1,4 @@
-"""Collects until a signal: a supervisor on a terminal or under systemd."""
+"""Runs a supervisor until a signal, on a terminal or under systemd."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def run(
 ) -> int:
     """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed.
 
-    `load` reads the settings again, at SIGHUP; `ready` is called once all processes work; `take_over`: from
-    the sink that runs on this data folder. At the end of its terminal the collector ends.
+    `load` reads the settings again, at SIGHUP; `ready` is called once all processes work; `take_over`: take
+    over from the sink that runs on this data folder. The collector ends with its terminal.
     """
     require_linux()
     log.configure(level=settings.log.level, form=settings.log.format)

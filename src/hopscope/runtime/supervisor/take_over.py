@@ -1,4 +1,4 @@
-"""An upgrade that loses no packet: a new sink takes over sockets, state and locks of the one that runs.
+"""An upgrade that loses no packet: a new sink takes over sockets, state and locks of the running one.
 
     new sink                                  running sink
     ask: may I? ─────────────────────────────► compares interfaces
@@ -8,8 +8,8 @@
     its workers go on where those stopped ◄─── sockets, locks, heartbeats of the bypass
     helpers start                              ends
 
-Frames wait in the receive rings meanwhile, which belong to the sockets.  The request goes over the control
-socket, and the descriptors come back over it (SCM_RIGHTS, unix(7)).
+Meanwhile, frames wait in the receive rings, which belong to the sockets.  The request goes over the control
+socket, which also returns the descriptors (SCM_RIGHTS, unix(7)).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...base.errors import HopscopeError
 from ...base.process.control_client import LINE_BYTES, ControlError, RejectedError, request, socket_path
 
 VERSION = 1
-"""Of what is passed on, with the layout of the heartbeats."""
+"""Version of the estate's format, including the layout of the heartbeats."""
 WAIT_SECONDS = 60.0
 """How long the running sink may take to end its helpers and workers."""
 MAX_FILES = 253  # SCM_MAX_FD
@@ -44,13 +44,14 @@ class Estate:
     bypass: int | None
     """Descriptor of the heartbeats; None: the sink has no bypass."""
     offloads: list[list[tuple[str, dict[str, bool]]]]
-    """What was changed at the interfaces, by listener: names, and the states of features before."""
+    """Changes at the interfaces, by listener: names, and the former states of features."""
 
 
 def may_take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> bool:
-    """Whether a sink runs on this data folder; its listeners have to be `sources`.
+    """Whether a sink runs on this data folder. Raises HopscopeError if it cannot be taken over, for example
+    because
 
-    Raises HopscopeError if it cannot be taken over.
+    its listeners are not `sources`.
     """
     try:
         request(folder, _wanted(sources, now=False))
@@ -66,7 +67,7 @@ def _wanted(sources: Sequence[dict[str, Any]], *, now: bool) -> dict[str, Any]:
 
 
 def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> Estate:
-    """Have the sink of this data folder end, and get what it leaves. Raises HopscopeError."""
+    """Have the sink of this data folder end, and return its estate. Raises HopscopeError."""
     try:
         with socket_path(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(WAIT_SECONDS)

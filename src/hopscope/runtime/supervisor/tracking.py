@@ -18,7 +18,7 @@ _LOW = (1 << 64) - 1
 def answer_rules(settings: Settings, regions: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Answer `tracked`, `set_tracked`, `watch` or `set_watch`. ValueError: rejected.
 
-    Tracked flows are those of the switches that the controller reaches, and of the registers of a fabric.
+    Tracked flows belong to the switches that the controller reaches, or to the registers of a fabric.
     """
     rules = read_rules(regions)
     if "watch" in request or "set_watch" in request:
@@ -47,7 +47,7 @@ def as_json(rules: Rules) -> dict[str, Any]:
 
 
 def tracked_flows(path: Path | None) -> list[dict[str, Any]]:
-    """Flows that the switches with these registers track. ValueError: there are none."""
+    """Flows that the switches with these registers track. ValueError: there are no registers."""
     return [
         {
             "src": address(source >> 64, source & _LOW),

@@ -1,4 +1,4 @@
-"""Notices processes that stand still: stopped, or caught in a loop or a system call."""
+"""Detects hung processes: stopped, or caught in a loop or a system call."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LIMITS = {
     "export": 60.0,
     "archive": 600.0,
 }
-"""How long a role may stand still before it is killed, seconds: longer than any pause of a healthy one.
+"""How many seconds a role may be silent before it is killed: longer than any pause of a healthy process.
 
-Helpers yield the processor to capture; the archive merges large segments in one go, and the lake many files.
+Helpers yield the processor to capture; the archive merges large segments in one go, as the lake does files.
 """
 START_SECONDS = 120.0
-"""How long a process that is not ready yet may stand still: it imports its rooms, and makes tables."""
+"""How long a process that is not ready yet may be silent, while it imports modules and makes tables."""
 LOOK_SECONDS = 1.0
 """Interval at which ticks are compared."""
 
 
 def limit_of(member: Member) -> float:
-    """How long a process may stand still now, seconds."""
+    """How many seconds a process may be silent now."""
     return LIMITS[member.role] if member.ready else START_SECONDS
 
 
@@ -42,7 +42,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, float]] = {}
-        """Ticks of a process, and for how many seconds it has had no more."""
+        """Ticks of a process, and the seconds since the last one."""
         self._looked_at: float | None = None
 
     def hung(self, members: Iterable[Member], now: float) -> Iterator[Member]:

@@ -1,1 +1,1 @@
-"""A Linux switch as a process: its agent for a controller, and its writes into collectors' memory."""
+"""A Linux switch as a process: its agent for a controller, and direct writes to collectors' memory."""

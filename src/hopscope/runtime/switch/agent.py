@@ -1,4 +1,4 @@
-"""`hopscope switch serve`: the programs of this machine, for a controller."""
+"""`hopscope switch serve`: offers this machine's programs to a controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Linux switch that writes into collectors' memory by RoCEv2 itself: a translator in its own process."""
+"""A Linux switch that writes directly to collectors' memory over RoCEv2, with a translator of its own."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class RoceOutlet:
     """Reports of monitors as RoCEv2 writes to the stores that `hopscope direct serve` announces."""
 
     def __init__(self, collectors: Sequence[str], address: str, notify: Callable[[str], object]) -> None:
-        """`address`: our own, for UDP port 4791; `notify` gets a line about every connection. Raises
-        CaptureError, and ValueError for a bad address.
+        """`address`: the local address, for UDP port 4791; `notify` gets a line about every connection.
+        Raises CaptureError, and ValueError for a bad address.
         """
         given = {"transport": "rocev2", "collectors": list(collectors), "address": address}
         settings = DirectSettings.model_validate({"translator": given})
@@ -33,7 +33,7 @@ class RoceOutlet:
         self._wait_until_ns = 0
 
     def take(self, reports: Reports) -> int:
-        """Write them; returns how many, 0 while no collector is connected."""
+        """Write reports; returns how many, 0 while no collector is connected."""
         if not self._remote.ready:
             return 0
         translator = self._remote.translator
@@ -52,7 +52,7 @@ class RoceOutlet:
         return moved
 
     def close(self) -> None:
-        """Write what is held back, wait for acknowledgements, and end the connections."""
+        """Write buffered reports, wait for acknowledgements, and end the connections."""
         until = time.monotonic() + FLUSH_SECONDS
         while not self._remote.translator.flush() and time.monotonic() < until:
             self._remote.turn()
@@ -67,7 +67,7 @@ class RoceOutlet:
         return int(np.count_nonzero(self._remote.translator.fanout.down == 0)) if self._remote.ready else 0
 
     def _make_room(self) -> bool:
-        """Move packets while a collector is busy; False once the batch has waited for too long."""
+        """Send and receive while a collector is busy; False once the batch has waited for too long."""
         if not self._remote.turn():
             time.sleep(WAIT_SECONDS)
         return time.monotonic_ns() < self._wait_until_ns
