@@ -36,6 +36,17 @@ def test_every_address_is_the_one_page(api: Any, tmp_path: Path) -> None:
     assert "http" not in re.sub(r"api/v0/\S+", "", first.text)
 
 
+def test_an_address_that_is_none(api: Any, tmp_path: Path) -> None:
+    """404 in any case: browsers get the page, which says so and has the menu; programs one line."""
+    page, browser = ask(api, tmp_path, "/", "/alarms", accept="text/html,*/*;q=0.8")
+    assert (browser.status_code, browser.text) == (404, page.text)
+    assert browser.headers["content-security-policy"] == page.headers["content-security-policy"]
+    (program,) = ask(api, tmp_path, "/alarms", accept="*/*")
+    assert (program.status_code, program.json()) == (404, {"error": "Not Found"})
+    (of_api,) = ask(api, tmp_path, "/api/v0/alarmz", accept="text/html")
+    assert of_api.json()["error"].startswith("not found: ")
+
+
 def test_files_are_kept_by_version(api: Any, tmp_path: Path) -> None:
     """The address has the digest of all files; with another digest nothing is kept; a tag saves the body."""
     found = files()

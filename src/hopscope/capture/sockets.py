@@ -224,7 +224,7 @@ def _try_option(handle: socket.socket, level: int, option: int, value: int) -> b
 
 def _refusal(named: str, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"{named}: the port is in use by another program; stop it or choose another port"
+        return f"{named}: the port is in use by another program; stop it or choose another port or address"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{named}: not permitted; a port below 1024 needs CAP_NET_BIND_SERVICE"
     if error.errno == errno.EADDRNOTAVAIL:

@@ -52,7 +52,7 @@ from .routes import (
 from .routes.history import distributions, events, evidence, queries, series, sql
 from .routes.router import PREFIX
 from .scope import ClusterScope
-from .static import mount
+from .static import mount, no_page
 
 log = logger("serve")
 
@@ -128,6 +128,7 @@ def create_app(
         app.add_api_route(
             path, _nowhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False
         )
+    app.add_api_route("/{rest:path}", no_page, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(HopscopeError, _unavailable)

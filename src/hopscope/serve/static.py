@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
 
 ROOT = Path(__file__).parent / "console"
 ADDRESSES = (
@@ -85,6 +86,16 @@ def mount(app: FastAPI) -> None:
 
 async def _page(request: Request) -> Response:
     return _answer(request, files().page, "no-cache")
+
+
+async def no_page(request: Request) -> Response:
+    """404: for a browser the page, which says so and has the menu; for programs a line."""
+    if "text/html" not in request.headers.get("accept", ""):
+        raise HTTPException(404)
+    answer = _answer(request, files().page, "no-cache")
+    if answer.status_code == 200:
+        answer.status_code = 404
+    return answer
 
 
 async def _asset(request: Request, digest: str, name: str) -> Response:
