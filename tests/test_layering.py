@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "memory", "naming.counters", "naming.interfaces", "operators", "present", "rdma.counters", "settings",
         "wire",
     },
-    "dashboards": set(),
+    "dashboards": {"base"},
     "fabric": {"base", "labels", "settings", "wire"},
     "testbed": {"base", "capture", "fabric", "labels", "memory", "settings", "wire"},
     "library": {"base", "capture", "detect", "history", "present", "settings", "wire"},

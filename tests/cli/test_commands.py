@@ -30,6 +30,7 @@ from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, ne
 from hopscope.wire.records import FrameBatch, ReportBatch
 from support import command
 from support.command import Run
+from support.small_disk import fill, small_disk
 
 SMALL = ("--set", "detect.flow_rows=16", "--set", "detect.ports=64", "--set", "detect.sources=16")
 
@@ -150,6 +151,38 @@ def test_an_output_on_a_full_disk_is_one_line() -> None:
     with Path("/dev/full").open("wb") as out:
         done = subprocess.run(command, env=env, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "hopscope: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["config init FILE", "dashboards --kind prometheus --to .", "dissector -o FILE", "simulate --names FILE"],
+)
+def test_a_file_on_a_full_disk_is_named(
+    words: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is left of it."""
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        monkeypatch.chdir(disk)
+        fill(disk)
+        status, _, err = run(*words.replace("FILE", "made").split())
+        monkeypatch.chdir(tmp_path)
+        left = [path for path in disk.rglob("*") if path.is_file()]
+    assert status == 2
+    assert re.fullmatch(r"hopscope: \S+: cannot be written \(No space left on device\)\n", err)
+    assert [path.name for path in left] == ["ballast"]
+
+
+def test_a_folder_that_was_deleted_is_named(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one in which a command runs, and by which paths are found."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    found = run("collect", "--data", "data")
+    monkeypatch.chdir(tmp_path)
+    assert found == (2, "", "hopscope: the current folder was deleted: change to another one\n")
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,12 @@ def test_mistakes_are_told(capture: Path) -> None:
     for port in (99_999, 0, "32766"):
         with pytest.raises(hopscope.HopscopeError, match=f"ports: {port!r} is no UDP port"):
             hopscope.read(capture, ports=[32766, port])  # type: ignore[list-item]
+    with pytest.raises(hopscope.HopscopeError, match=r"expected a list of UDP ports, as \[32766\], found 5"):
+        hopscope.read(capture, ports=5)  # type: ignore[arg-type]
+    with pytest.raises(hopscope.HopscopeError, match="expected a name or a Dialect, found NoneType"):
+        hopscope.read(capture, dialect=None)  # type: ignore[arg-type]
+    with pytest.raises(hopscope.HopscopeError, match="expected the path of a data folder, found NoneType"):
+        hopscope.open(None)  # type: ignore[arg-type]
     for nothing, kind in ((None, "NoneType"), (b"reports.pcap", "bytes")):
         with pytest.raises(hopscope.HopscopeError, match=f"expected a path or an open file, found {kind}"):
             hopscope.read(nothing)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -142,14 +143,25 @@ def run() -> None:
     except OSError as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
-        file = f"{error.filename}: " if error.filename is not None else ""
-        _end(f"{file}{error.strerror or error}", 2)
+        _end(_described(error), 2)
     except KeyboardInterrupt:
         _end("", 130)
     except Exception as error:
         if os.environ.get("HOPSCOPE_DEBUG") or not _lacks_memory(error):
             raise
         _end("memory or threads are too few for this command: `ulimit -a` shows the limits of this user", 2)
+
+
+def _described(error: OSError) -> str:
+    """What failed, in one line."""
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{error.filename}: {reason}"
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return "the current folder was deleted: change to another one"
+    return reason
 
 
 def _lacks_memory(error: Exception) -> bool:

@@ -92,6 +92,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write a settings file with every default, commented out."""
+    from ..base.output import write_output
     from ..settings.configuration.errors import ConfigError
     from ..settings.configuration.places import default_file
 
@@ -103,7 +104,7 @@ def init(
     if file.exists() and not force:
         raise ConfigError(f"{file} exists; --force overwrites it")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text + "\n", encoding="utf-8")
+    write_output(file, text + "\n")
     print(f"wrote {file}", file=sys.stderr)
 
 

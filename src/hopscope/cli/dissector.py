@@ -24,6 +24,7 @@ def dissector(
     Wireshark loads it from its folder of personal Lua plugins, which `tshark -G folders` prints;
     `tshark -X lua_script:FILE` loads it once.
     """
+    from ..base.output import write_output
     from ..settings.dialects import known
     from ..wire.wireshark.dissector import dissector as generate
 
@@ -31,4 +32,4 @@ def dissector(
     if output is None or str(output) == "-":
         typer.echo(text, nl=False)
     else:
-        output.write_text(text, "utf-8")
+        write_output(output, text)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..base.output import write_output
 from .fabric import FABRIC
 from .flows import FLOWS
 from .health import HEALTH
@@ -59,7 +60,7 @@ def write(folder: Path, database: Database, page: str) -> Iterator[Path]:
         files[folder / "dashboards" / name / f"{dashboard.name}.json"] = text
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_output(path, text)
         yield path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -303,8 +304,13 @@ def read(
     """
     if frames_per_batch < 1:
         raise HopscopeError(f"frames_per_batch is {frames_per_batch}; expected at least 1")
+    if not isinstance(dialect, str | Dialect):
+        raise HopscopeError(f"dialect: expected a name or a Dialect, found {type(dialect).__name__}")
     possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
-    ports = None if ports is None else tuple(ports)
+    try:
+        ports = None if ports is None else tuple(ports)
+    except TypeError:
+        raise HopscopeError(f"ports: expected a list of UDP ports, as [32766], found {ports!r}") from None
     for port in ports or ():
         if not isinstance(port, int | np.integer) or not 0 < port < 65_536:
             raise HopscopeError(f"ports: {port!r} is no UDP port; expected numbers from 1 to 65535")
@@ -384,6 +390,8 @@ def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Colle
     """Open a data folder to query its history and, where a collector runs on it, its state."""
     from ..base.names import Names
 
+    if not isinstance(folder, str | os.PathLike):
+        raise HopscopeError(f"expected the path of a data folder, found {type(folder).__name__}")
     path = Path(folder)
     if not path.is_dir():
         raise HopscopeError(f"data folder {path} {'is not a folder' if path.exists() else 'does not exist'}")

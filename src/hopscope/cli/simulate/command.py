@@ -99,13 +99,14 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
 
     Exit status 1: no collector listened at the address; 2: it could not start.
     """
+    from ...base.output import write_output
     from ...fabric.topology import parse_topology
     from ...runtime.warmup import compile_parts
     from ...settings.source import parse
 
     fabric = parse_topology(network.topology, parse_rate(network.link_rate))
     if output.names is not None:
-        output.names.write_text(fabric.names_toml(), encoding="utf-8")
+        write_output(output.names, fabric.names_toml())
     if output.output is None and output.to is None:
         if output.names is None:
             raise HopscopeError("nothing to do: give --output FILE, --to udp://HOST:PORT or --names FILE")
