@@ -158,7 +158,7 @@ def test_link_types_that_are_not_read_are_counted(compiled: bool) -> None:
     raw += enhanced("<", 0, 1, b"one") + enhanced("<", 1, 2, b"two") + enhanced("<", 1, 3, b"three")
     _, reader = frames_of(io.BytesIO(raw), compiled=compiled, batch=2)
     assert reader.unread == 2
-    assert "2 frames are of link type 105, 147, which is not read" in reader.unread_texts[0]
+    assert "2 frames of link type 105, 147, which is not read" in reader.unread_texts[0]
     _, reader = frames_of(io.BytesIO(pcap(PACKETS)), compiled=compiled)
     assert (reader.unread, reader.unread_texts) == (0, [])
 

@@ -277,7 +277,7 @@ def test_frames_of_another_link_type_are_named(small: Path) -> None:
     """The link type is on stderr, also of `replay`, in place of advice about ports; other frames are read."""
     raw = small.read_bytes()
     small.write_bytes(raw[:20] + (105).to_bytes(4, "little") + raw[24:])
-    line = f"hopscope: {small}: 3 frames are of link type 105, which is not read; Ethernet, raw IP, "
+    line = f"hopscope: {small}: 3 frames of link type 105, which is not read; Ethernet, raw IP, "
     for command_ in ("decode", "replay"):
         done = hopscope(command_, str(small))
         assert done.returncode == 0

@@ -258,7 +258,7 @@ def test_tracked_flows_have_their_ways(tmp_path: Path) -> None:
     assert list(told.values()) == [1, 1, 1, 1, 0]
     assert counts["labels_total"] == 5
     said = summary_lines(dict.fromkeys(_worker_keys(), 0) | counts)
-    assert "tracked   1 packets of 1 flows, 0 path changes" in said
+    assert "tracked   1 packet of 1 flow, 0 path changes" in said
 
 
 def test_sources_that_are_not_allowed_are_not_heard() -> None:

@@ -44,7 +44,7 @@ def test_a_sink() -> None:
         "dropped    2: 2 no_slot",
         "sink       3 events in the event ring; by type: 3 latency_above, 2 path_change",
         "throttled  5: 5 latency_above by the quota",
-        "history    1 events above sink.journal_events are missing",
+        "history    1 event above sink.journal_events missing",
         "reported   3 reports to another collector, 0 dropped; 2 ICMP answers: no collector listens there",
     ]
 

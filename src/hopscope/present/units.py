@@ -42,11 +42,6 @@ def amount(value: object, unit: str | None) -> str:
     return f"{value} {unit}" if unit else str(value)
 
 
-def many(count: int, what: str) -> str:
-    """A count with its noun: 1 packet, 2,000 packets."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
 def ago(ns: float) -> str:
     """How long ago, in whole units: 640 ms, 75 s, 12 min, 5 h, 3 d."""
     for limit, divisor, unit in ((1e9, 1e6, "ms"), (120e9, 1e9, "s"), (7200e9, 60e9, "min")):

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base import announce
-from ..present.units import many
+from ..base.many import many
 from ..settings.collector import Settings
 from ..settings.detect import DetectSettings
 from ..settings.dialects import Changes

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.many import many
 from ..base.process import control_client as control
 from ..cluster.membership.wish import remembered
 from ..cluster.status import read_status
@@ -19,7 +20,7 @@ from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when_seconds
-from ..present.units import many, size
+from ..present.units import size
 from .access.tls import Certificate
 
 FULL = 0.875
@@ -131,9 +132,9 @@ def regions(state: CollectorState, folder: Path) -> Component:
         last = max((int(rows["last_ns"].max()) for rows in (state.sources(),) if len(rows)), default=0)
         ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
         count = len(workers)
-        parts.append(f"{count} worker{'s' if count != 1 else ''}, {ago}")
+        parts.append(f"{many(count, 'worker')}, {ago}")
     if takes_labels:
-        parts.append(f"{len(state.labels.ports())} ports with labels")
+        parts.append(f"{many(len(state.labels.ports()), 'port')} with labels")
     return Component("regions", True, "; ".join(parts))
 
 
@@ -152,7 +153,7 @@ def history(state: CollectorState, folder: Path) -> Component:
     if to_disk.lost:
         detail += f"; {to_disk.lost:,} were lost"
     if damaged := damaged_files(folder):
-        detail += f"; {len(damaged):,} damaged files were set aside"
+        detail += f"; {many(len(damaged), 'damaged file')} set aside"
     keep_free = (read_owner(folder).get("retention") or {}).get("keep_free", "1%")
     if to_disk.failing:
         advice = "free space on its disk"
@@ -253,7 +254,7 @@ def lake(regions: Path) -> list[Component]:
     if not status:
         return []
     waiting, seconds = status["lag_events"], status["lag_seconds"]
-    detail = f"{status['place']}, {waiting:,} events are on this disk alone"
+    detail = f"{status['place']}, {many(waiting, 'event')} on this disk alone"
     if waiting:
         detail += f", for {seconds:.0f} s"
     if status["lost_events"]:

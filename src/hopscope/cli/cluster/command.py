@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...present.units import many
+from ...base.many import many
 from ..options.declare import Commands, option
 from ..output.printer import Format, Summary, SummaryOption, print_rows
 from .announce import announce
@@ -169,7 +169,7 @@ def _sum(found: Overview) -> str:
     if found.newest.number:
         text += f", revision {found.newest.number} of the configuration"
     lags = [record.lag_events for record in found.living.values() if record.lag_events is not None]
-    return text + (f", {sum(lags):,} events not in the lake" if lags else "")
+    return text + (f", {many(sum(lags), 'event')} not in the lake" if lags else "")
 
 
 def _tree(found: Overview, settings: Settings) -> dict[str, Any]:

@@ -273,7 +273,7 @@ class Summary:
 
     def text(self) -> str:
         """As `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
-        from ...present.units import many
+        from ...base.many import many
 
         total = self.rejected.total()
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.errors import HopscopeError
+from ...base.many import many
 from ..options.settings import EXPECTED_KEYS
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ def send_reports(
                 part.number_lists_from(source.first_list)
             for at in range(0, len(part), BATCH):
                 sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
-    lost = f"; port unreachable: at least {sender.unreachable:,} datagrams" if sender.unreachable else ""
+    refused = sender.unreachable
+    lost = f"; port unreachable: at least {many(refused, 'datagram')}" if refused else ""
     print(
-        f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{lost}",
+        f"{many(len(observations), 'observation')} of packets at switches, {many(sent, 'report')} sent{lost}",
         file=sys.stderr,
     )
     if not sent:

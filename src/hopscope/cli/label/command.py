@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...base.many import many
 from ...present.events import when
 from ...present.units import duration, flow_text
 from ..options.declare import Commands, option
@@ -91,8 +92,9 @@ def decode(
     reader.close()
     reasons = ", ".join(f"{count} {reason}" for reason, count in rejected.most_common())
     print(
-        f"{packets} packets: {forms['packet'] + forms['published']} with labels, {forms['export']} reported "
-        f"by last hops, {labels} labels, {rejected.total()} rejected" + f" ({reasons})" * bool(reasons),
+        f"{many(packets, 'packet')}: {forms['packet'] + forms['published']} with labels, "
+        f"{forms['export']} reported by last hops, {many(labels, 'label')}, {rejected.total()} rejected"
+        f"{f' ({reasons})' if reasons else ''}",
         file=sys.stderr,
     )
     end_of_file(reader)

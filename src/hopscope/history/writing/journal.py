@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...base.many import many
 from ...settings.section import FreeSpace
 from ...wire.records import Records
 from ..errors import DamagedError, HistoryError
@@ -275,7 +276,9 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
             note_sequence(folder, journal.shard, past)
             kept = _keep(journal.path.with_suffix(CUT), rest)
         file.truncate(end)
-    notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
+    notify(
+        f"{journal.path}: {many(torn, 'byte')} of a torn write cut{kept}, {many(len(events), 'event')} kept"
+    )
     return events, past
 
 

@@ -13,11 +13,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from ...base.errors import HopscopeError
+from ...base.many import many
 from ...base.process import affinity
 from ...history.writing.space import kept_bytes
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
-from ...present.units import many, size
+from ...present.units import size
 from ...settings.collector import Settings
 from ...settings.configuration.secrets import unreadable
 from ...settings.listen import ListenSettings
@@ -336,7 +337,7 @@ def _names(settings: Settings) -> Finding:
     if settings.names is None and not settings.names_from:
         return Finding("names", "none: nodes and ports are shown by number")
     names = Names.load(settings.names, settings.data)
-    return Finding("names", f"{len(names.nodes)} nodes, {len(names.ports)} ports")
+    return Finding("names", f"{many(len(names.nodes), 'node')}, {many(len(names.ports), 'port')}")
 
 
 def _kernels() -> Iterator[Finding]:
