@@ -67,7 +67,7 @@ def test_a_failure_is_shown_and_repeated(start: Start, lines: list[str]) -> None
     driver.problem = None
     eventually(lambda: reconciler.status()["in_sync"])
     assert driver.state.watch == WATCH
-    assert lines == ["switch leaf1: it does not answer; it is tried again", "switch leaf1: connected"]
+    assert lines == ["switch leaf1: it does not answer; retrying", "switch leaf1: connected"]
 
 
 def test_a_switch_that_forgets_is_written_again(start: Start) -> None:
@@ -132,7 +132,7 @@ def test_what_a_switch_lacks_is_said_once(start: Start, lines: list[str]) -> Non
     reconciler.ask(SwitchState(watch=WATCH, reg2={1: 1, 9: 1}))
     eventually(lambda: reconciler.counts["reads"] >= 3 and driver.state.reg2 == {1: 1})
     assert reconciler.status()["lacks"] == ["watch", "port 9"]
-    assert lines.count("switch leaf1 has no watch, port 9, which it is asked for") == 1
+    assert lines.count("switch leaf1 does not have watch, port 9, which its wanted state needs") == 1
 
 
 def test_a_part_that_is_refused_stops_no_other(start: Start, lines: list[str]) -> None:

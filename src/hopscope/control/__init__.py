@@ -1,1 +1,1 @@
-"""The controller of switches: what is asked of each, drivers that reach them, and the loop between both."""
+"""The controller of switches: wanted states, drivers that reach switches, the loop that reconciles both."""

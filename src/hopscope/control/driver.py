@@ -12,11 +12,11 @@ from .state import SwitchState
 
 
 class SouthboundError(HopscopeError):
-    """The switch cannot be reached, or refuses; the message is one line. It is tried again."""
+    """The switch cannot be reached, or refuses; the message is one line. The attempt is repeated later."""
 
 
 class StandbyError(SouthboundError):
-    """Another controller changes the switch: this one waits. The driver stays connected."""
+    """Another controller is in charge of the switch, so this one waits. The driver stays connected."""
 
 
 class RefusedError(SouthboundError):
@@ -32,22 +32,23 @@ class Driver(Protocol):
     """
 
     def connect(self) -> None:
-        """Open what is needed; at most the time that the settings allow."""
+        """Connect to the switch, within the time that the settings allow."""
 
     def read(self) -> SwitchState:
-        """What the switch does now; parts that it does not have are None."""
+        """The current state of the switch; parts that it does not have are None."""
 
     def apply(self, change: SwitchState) -> None:
-        """Change the parts that are there; of `reg2` only the given ports. `read` has been called since
-        `connect`. A change may be applied again, as a whole or part by part. Raises RefusedError for what the
-        switch cannot do.
+        """Change the parts of the state that are not None; in `reg2`, only the given ports.
+
+        Called after `connect` and `read`. A change may be applied again, as a whole or part by part. Raises
+        RefusedError for a change that the switch cannot make.
         """
 
     def ports(self) -> SwitchPorts | None:
-        """Its ports, with the neighbours that LLDP names; None: it cannot say."""
+        """Its ports, with their neighbours by LLDP; None: it does not provide them."""
 
     def close(self) -> None:
-        """Let go; never raises. It may be called at any time."""
+        """Release all resources; never raises. May be called at any time."""
 
 
 DRIVERS = {
@@ -55,7 +56,7 @@ DRIVERS = {
     "http": "http:HttpDriver",
     "p4runtime": "p4runtime:P4RuntimeDriver",
 }
-"""Module in `drivers`, and class, by kind."""
+"""MODULE:CLASS in `drivers`, by kind."""
 
 
 def driver_of(name: str, settings: ControlledSettings) -> Driver:

@@ -1,4 +1,4 @@
-"""All switches that the controller reaches: what is asked of each, and how each is."""
+"""All switches that the controller reaches: their wanted state and their status."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from .status import write_status
 from .topology import edges, merged
 
 TURN_SECONDS = 0.01
-"""How often Reg2 is looked at, if the label controller changes it."""
+"""How often Reg2 is read, if the label controller changes it."""
 CALM_SECONDS = 0.1
-"""How often rules are looked at, and all else."""
+"""How often rules and everything else are read."""
 STATUS_SECONDS = 1.0
-"""How often the file of the status may change."""
+"""Shortest time between two changes of the status file."""
 RELEASE_SECONDS = 3.0
-"""How long switches may take at the end to reset Reg2."""
+"""Time that switches have at the end to reset Reg2."""
 
 
 class Fleet:
     """A `Reconciler` for each switch of the settings.
 
-    What is asked of a switch comes from the rules (a file of the supervisor), the settings of labelling, and
-    Reg2 as the label controller has decided, which is in the table of labels.
+    The wanted state of a switch comes from the rules (a file of the supervisor), the settings of labelling,
+    and the label controller's decisions about Reg2, which are in the table of labels.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Fleet:
         self._ports: list[SwitchPorts | None] = [None] * len(self._reconcilers)
         self._edges: frozenset[int] = frozenset()
         self._wanted: dict[str, SwitchState] = {}
-        """Without Reg2, which changes most often."""
+        """Wanted state of each switch, without Reg2, which changes most often."""
         self._asked_reg2: dict[int, dict[int, int]] | None = None
         self._status: list[dict[str, Any]] = []
         self._status_at = 0.0
 
     def run(self, stop: Stop) -> None:
-        """Until `stop`; then switches reset Reg2, as far as they answer in time."""
+        """Run until `stop`; then reset Reg2 at all switches that answer in time."""
         self.turn()
         for reconciler in self._reconcilers.values():
             reconciler.start()
@@ -93,7 +93,7 @@ class Fleet:
         self._show()
 
     def turn(self) -> None:
-        """Ask every switch for what it should do now, and say how all are."""
+        """Pass the wanted state to every switch's reconciler, and write the status."""
         is_new = self._read_rules() | self._find_edges() or not self._wanted
         if is_new:
             self._wanted = {name: self._wanted_of(name) for name in self._reconcilers}
@@ -109,7 +109,7 @@ class Fleet:
             self._show()
 
     def _wanted_of(self, name: str) -> SwitchState:
-        """What a switch should do, but for Reg2."""
+        """Wanted state of a switch, without Reg2."""
         rules, watch = self._rules, None
         if rules.watch is not None:
             node = self._settings.switches[name].node
@@ -123,7 +123,7 @@ class Fleet:
 
     @property
     def counts(self) -> Counter[str]:
-        """Of all switches, by name."""
+        """Counts of all switches together, by name (COUNTS)."""
         total = Counter(dict.fromkeys(COUNTS, 0))
         for reconciler in self._reconcilers.values():
             total.update(reconciler.counts)
@@ -131,7 +131,7 @@ class Fleet:
 
     @property
     def states(self) -> dict[str, int]:
-        """Switches by state."""
+        """Number of switches by state."""
         found = Counter(each["state"] for each in self._status)
         return {state: found[state] for state in STATES}
 
@@ -141,7 +141,7 @@ class Fleet:
         return sum(each["in_sync"] for each in self._status)
 
     def _find_edges(self) -> bool:
-        """Find which switches have a port that leads to no other; whether these have changed."""
+        """Find the switches with a port that leads to no switch; returns whether they have changed."""
         ports = [each.ports for each in self._reconcilers.values()]
         if all(new is old for new, old in zip(ports, self._ports, strict=True)):
             return False
@@ -152,7 +152,7 @@ class Fleet:
         return self._edges != before
 
     def _read_rules(self) -> bool:
-        """Read the rules; whether there are other ones."""
+        """Read the rules; returns whether they have changed."""
         path = self._regions / FILE_NAME
         try:
             found = path.stat()
@@ -165,7 +165,7 @@ class Fleet:
         return True
 
     def _reg2(self) -> dict[int, dict[int, int]] | None:
-        """Reg2 other than 0 by node and port; None: not known yet, or no business of ours."""
+        """Nonzero Reg2 by node and port; None: unknown yet, or not under this controller's control."""
         if self._labelling is None:
             return None
         if not self._adapts:

@@ -1,4 +1,4 @@
-"""Ports of a switch, and the neighbour that LLDP names at each."""
+"""Ports of a switch, and the neighbour at each by LLDP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Text = Annotated[
     Field(max_length=MAX_TEXT),
     AfterValidator(lambda text: clean_name(text.encode("utf-8", "replace"), MAX_TEXT)),
 ]
-"""What a switch or its neighbour says, which terminals show: printable characters only."""
+"""Text from a switch or its neighbour. Terminals show it, so only printable characters remain."""
 _SIOCGIFHWADDR = 0x8927  # netdevice(7)
 
 
@@ -30,13 +30,13 @@ class SwitchPort(Section):
     """A port of a switch, and its neighbour if that is known."""
 
     number: Annotated[int, Field(ge=0, lt=1 << 32)]
-    """In reports and labels: the number of the interface."""
+    """Number of the interface, as in reports and labels."""
     name: Text
     """Name of the interface."""
     mac: Text = ""
-    """Its address."""
+    """MAC address of the interface."""
     chassis: Text = ""
-    """The neighbour's chassis id; empty: none was heard."""
+    """The neighbour's chassis id; empty: no neighbour was heard."""
     port: Text = ""
     """The neighbour's port id."""
     system: Text = ""
@@ -47,19 +47,21 @@ class SwitchPorts(Section):
     """Name of a switch, and its ports."""
 
     system: Text = ""
-    """Its own name, as its neighbours hear it."""
+    """The switch's own name, as it announces it to its neighbours."""
     ports: Annotated[tuple[SwitchPort, ...], Field(max_length=4096)] = ()
 
 
 class LocalPorts:
-    """Interfaces of this machine, at which it listens for LLDP; without that permission it finds none."""
+    """Listens for LLDP at interfaces of this machine; without the permission to do so, it finds no
+    neighbours.
+    """
 
     def __init__(self) -> None:
         self._listener: LldpListener | None = None
         self._failed = False
 
     def read(self, interfaces: Iterable[int]) -> SwitchPorts:
-        """These interfaces, by number, with the neighbours heard of since the first call."""
+        """The interfaces with these numbers, with the neighbours heard since the first call."""
         numbers = sorted(interfaces)
         heard = {}
         if self._listener is None and not self._failed:
@@ -82,7 +84,7 @@ class LocalPorts:
         return SwitchPorts(system=socket.gethostname(), ports=tuple(ports))
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None

@@ -1,4 +1,4 @@
-"""Makes one switch do what is asked of it: reads it, applies the difference, and tries again what failed."""
+"""Brings one switch into its wanted state: reads it, applies the difference, and retries after failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .state import SwitchState, changed, difference, lacking
 FIRST_PAUSE = 0.5
 """Seconds until the first retry; each pause is twice as long as the one before."""
 STANDBY_SECONDS = 1.0
-"""How often a controller in standby looks whether it may change the switch now."""
+"""How often a controller in standby checks whether it may change the switch now."""
 COUNTS = ("connections", "failures", "reads", "drifts", "changes")
 """Connections made; failed attempts; states read; reads that found an unrequested change; changes
 applied.
@@ -28,7 +28,7 @@ applied.
 class Reconciler(threading.Thread):
     """One switch, in a thread of its own, so that a slow switch delays no other.
 
-    `ask` says what it should do, as often as it changes; `stop` ends the thread and resets Reg2.
+    Call `ask` whenever the wanted state changes; `stop` ends the thread and resets Reg2.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class Reconciler(threading.Thread):
         self._asked = False
         self._lacking: tuple[str, ...] = ()
         self._refused: dict[str, tuple[Any, str]] = {}
-        """What was refused, and why, by part. Replaced, never changed: `status` is for other threads."""
+        """Refused change and reason, by part. Replaced, never modified: other threads call `status`."""
         self._ports: SwitchPorts | None = None
         self.counts: Counter[str] = Counter()
 
     def ask(self, wanted: SwitchState) -> None:
-        """What the switch should do from now on."""
+        """Set the wanted state of the switch."""
         if wanted == self._wanted:
             return
         with self._wake:
@@ -69,13 +69,13 @@ class Reconciler(threading.Thread):
             self._wake.notify()
 
     def stop(self) -> None:
-        """Reset Reg2 if the switch is connected, and end; the caller joins."""
+        """Reset Reg2 if the switch is connected, and end the thread; the caller joins it."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
         while not self._stopping:
             try:
                 self._converge()
@@ -86,17 +86,17 @@ class Reconciler(threading.Thread):
                 self._become("standby", str(error))
                 self._wait(STANDBY_SECONDS)
                 self._verify_at = 0.0
-            except Exception as error:  # of a client library, too: one switch must not end the others
+            except Exception as error:  # also from a client library: one switch must not stop the others
                 self._failed(str(error) if isinstance(error, HopscopeError) else described(error))
         self._release()
 
     @property
     def ports(self) -> SwitchPorts | None:
-        """Its ports, as read last; None: unknown."""
+        """The switch's ports as last read; None: unknown."""
         return self._ports
 
     def status(self) -> dict[str, Any]:
-        """For people and programs: how it is, what is asked of it, what it does, what failed last."""
+        """Status for people and programs: state, wanted and actual state of the switch, last error."""
         wanted, actual = self._wanted, self._actual
         known = self._state == "up" and actual is not None
         return {
@@ -134,7 +134,7 @@ class Reconciler(threading.Thread):
         change = difference(wanted, self._actual)
         parts = change.parts()
         self._refused = {part: refused for part, refused in self._refused.items() if part in parts}
-        if not is_read:  # what was refused is tried again with each read, or when something else is asked for
+        if not is_read:  # refused changes are retried after each read, or when the wanted state changes
             parts = tuple(
                 part for part in parts if self._refused.get(part, (None, ""))[0] != getattr(change, part)
             )
@@ -142,7 +142,7 @@ class Reconciler(threading.Thread):
             self._apply(change.only(*parts))
 
     def _apply(self, change: SwitchState) -> None:
-        """Change these parts; those that the switch refuses are left out, and shown."""
+        """Apply a change; parts that the switch refuses are skipped, and appear in the status."""
         assert self._actual is not None
         parts = list(change.parts())
         try:
@@ -167,7 +167,7 @@ class Reconciler(threading.Thread):
         assert self._actual is not None
         found = lacking(self._wanted, self._actual)
         if found != self._lacking and found:
-            self._warn(f"switch {self.switch} has no {', '.join(found)}, which it is asked for")
+            self._warn(f"switch {self.switch} does not have {', '.join(found)}, which its wanted state needs")
         self._lacking = found
 
     def _become(self, state: str, error: str = "") -> None:
@@ -190,17 +190,17 @@ class Reconciler(threading.Thread):
         if self._state != "down":
             self._state, self._since_ns = "down", time.time_ns()
         if news:
-            self._warn(f"switch {self.switch}: {problem}; it is tried again")
+            self._warn(f"switch {self.switch}: {problem}; retrying")
         self._wait(self._pause * random.uniform(0.8, 1.2), asked=False)
         self._pause = min(self._pause * 2, self._retry_seconds)
 
     def _wait(self, seconds: float, *, asked: bool = True) -> None:
-        """Until then, `stop`, or (`asked`) something else is asked for."""
+        """Wait this long, or until `stop`, or (`asked`) until the wanted state changes."""
         with self._wake:
             self._wake.wait_for(lambda: self._stopping or (asked and self._asked), seconds)
 
     def _release(self) -> None:
-        """Without a controller, ports label at their own interval, if it was this one that set Reg2."""
+        """Reset Reg2 if this controller set it: without a controller, ports label at their own interval."""
         owns = self._connected and self._state == "up" and self._wanted.reg2 is not None
         if owns and self._actual is not None:
             change = difference(SwitchState(reg2={}), self._actual)
@@ -208,7 +208,7 @@ class Reconciler(threading.Thread):
                 if change.parts():
                     self._driver.apply(change)
             except Exception as error:
-                self._warn(f"switch {self.switch}: Reg2 is not reset: {_line(described(error))}")
+                self._warn(f"switch {self.switch}: Reg2 was not reset: {_line(described(error))}")
         self._close()
 
     def _close(self) -> None:
@@ -218,5 +218,5 @@ class Reconciler(threading.Thread):
 
 
 def _line(text: str) -> str:
-    """A line of at most 300 printable characters: a switch's own words may be in it."""
+    """Text as one line of at most 300 printable characters, since it may contain text from a switch."""
     return clean_name(text.encode("utf-8", "replace"), 300)

@@ -1,6 +1,7 @@
-"""What is asked of all switches while a collector runs, in a file of the regions: watch lists, tracked flows.
+"""Watch lists and tracked flows of all switches while a collector runs, in a file in the folder of regions.
 
-The supervisor writes it, as it writes limits: from the settings at a start, and when somebody changes them.
+Like the limits, the supervisor writes them: from the settings at the start, and when an operator changes
+them.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ def configured(settings: Settings) -> Rules:
 
 
 def read_rules(regions: Path) -> Rules:
-    """The rules in force; none if there is no file."""
+    """The rules in force; empty rules if there is no file."""
     text = read_text(regions / FILE_NAME)
     return Rules() if text is None else Rules.model_validate_json(text)
 
 
 def write_rules(regions: Path, rules: Rules) -> None:
-    """Put these rules in force."""
+    """Put these rules into force."""
     write_text(regions / FILE_NAME, rules.model_dump_json())
 
 
 def change_watch(rules: Rules, switches: NamedSwitches, changes: Any) -> Rules:
-    """Rules after `changes` of the watch lists; `set` has all rules. ValueError: rejected."""
+    """Rules after `changes` of the watch lists; a change `set` replaces all rules. ValueError: rejected."""
     before = rules.watch or ()
     if isinstance(changes, dict) and changes.keys() == {"set"}:
         before, changes = (), {"add": changes["set"]}
@@ -60,7 +61,7 @@ def change_watch(rules: Rules, switches: NamedSwitches, changes: Any) -> Rules:
 
 
 def change_tracked(rules: Rules, changes: Any) -> Rules:
-    """Rules after `changes` of the tracked flows, each known by its addresses. ValueError: rejected."""
+    """Rules after `changes` of the tracked flows, each identified by its addresses. ValueError: rejected."""
     if rules.track is None:
         raise ValueError("tracked flows need label.listen, which receives their labels")
     added, removed = read_changes(changes, TrackedFlowSettings)
@@ -90,7 +91,7 @@ def read_changes(changes: Any, kind: type[Item]) -> tuple[list[Item], list[Item]
 def _changed(
     before: tuple[Item, ...], added: list[Item], removed: list[Item], key: Any, missing: str
 ) -> tuple[Item, ...]:
-    """Items without `removed` and with `added`, each once by its key."""
+    """`before` without `removed` and with `added`; each key occurs once."""
     kept = {key(item): item for item in before}
     for item in removed:
         if kept.pop(key(item), None) is None:

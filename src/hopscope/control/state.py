@@ -1,4 +1,4 @@
-"""What a switch does, or should do: watch list, tracked flows, label function, Reg2 of its ports."""
+"""Actual or wanted state of a switch: watch list, tracked flows, label function, Reg2 of its ports."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..settings.watch import MAX_WATCHES, WatchSettings, prefix
 
 MAX_TRACKED = 1024
 EVERY = 255
-"""In place of S in Reg2: the port labels every packet, as in INT-label's one-bit form (section 5)."""
+"""Value in place of S in Reg2: the port labels every packet, as in INT-label's one-bit form (section 5)."""
 _CLOSE = 1e-6
-"""Probabilities and times that differ by less are the same: switches hold them as whole numbers."""
+"""Probabilities and times that differ by less are equal: switches store them as integers."""
 PortNumber = Annotated[int, Field(ge=0, lt=1 << 32)]
 Reg2 = Annotated[int, Field(ge=0, le=EVERY)]
 
 
 class SwitchState(Section):
-    """Parts of a switch's state. A part that is None is not asked for, or the switch does not have it."""
+    """Parts of a switch's state. None: the part is not wanted, or the switch does not have it."""
 
     watch: Annotated[tuple[WatchSettings, ...], Field(max_length=MAX_WATCHES)] | None = None
     """Packets that get INT."""
@@ -31,20 +31,20 @@ class SwitchState(Section):
     labelling: LabellingSettings | None = None
     """Interval T and label function."""
     reg2: Annotated[dict[PortNumber, Reg2], Field(max_length=1 << 16)] | None = None
-    """Reg2 by port: S, or EVERY. What a switch does has all its ports; what is asked for, those without 0; a
-    change, those to set.
+    """Reg2 by port: S, or EVERY. The actual state has all ports, the wanted state those whose Reg2 is not 0,
+    a change those to be set.
     """
 
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts that are there."""
+        """Names of the parts that are not None."""
         return tuple(name for name in PARTS if getattr(self, name) is not None)
 
     def only(self, *parts: str) -> SwitchState:
-        """The state with these parts alone."""
+        """The state with only these parts."""
         return SwitchState.model_construct(**{name: getattr(self, name) for name in parts})
 
     def as_json(self) -> dict[str, Any]:
-        """For JSON: the parts that are there."""
+        """For JSON: the parts that are not None."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
@@ -52,7 +52,7 @@ PARTS = tuple(SwitchState.model_fields)
 
 
 def difference(wanted: SwitchState, actual: SwitchState) -> SwitchState:
-    """What to change at a switch, of the parts that it has; nothing if `parts` of it is empty."""
+    """Change that a switch needs, for the parts that it has; it needs none if `parts()` is empty."""
     change: dict[str, Any] = {}
     for name, form in _FORMS.items():
         want, have = getattr(wanted, name), getattr(actual, name)
@@ -78,14 +78,14 @@ def changed(state: SwitchState, change: SwitchState) -> SwitchState:
 
 
 def lacking(wanted: SwitchState, actual: SwitchState) -> tuple[str, ...]:
-    """Parts that are asked for, with something in them, and ports, of a switch that does not have them."""
+    """Wanted parts (unless empty) and ports that the switch does not have."""
     parts = [name for name in wanted.parts() if getattr(wanted, name) and getattr(actual, name) is None]
     ports = () if actual.reg2 is None else sorted((wanted.reg2 or {}).keys() - actual.reg2.keys())
     return (*parts, *(f"port {port}" for port in ports))
 
 
 def _entry(watch: WatchSettings) -> dict[str, Any]:
-    """An entry of a watch list, in the one way that it can be written."""
+    """An entry of a watch list in canonical form."""
     ends = {name: getattr(watch, name) for name in ("source", "destination")}
     if any(text != "any" and ip_network(text).version == 4 for text in ends.values()):
         ends = {name: "0.0.0.0/0" if text == "any" else text for name, text in ends.items()}
@@ -94,7 +94,7 @@ def _entry(watch: WatchSettings) -> dict[str, Any]:
 
 
 def _flow(flow: TrackedFlowSettings) -> tuple[Any, ...]:
-    """A tracked flow, in the one way that it can be written."""
+    """A tracked flow in canonical form."""
     return ip_address(flow.src), ip_address(flow.dst), flow.every
 
 
@@ -107,7 +107,7 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
 
 
 def _close(one: Any, other: Any) -> bool:
-    """Whether two trees are the same, up to what numbers of switches round."""
+    """Whether two trees are equal, except for the rounding of numbers in switches."""
     if isinstance(one, float) and isinstance(other, int | float):
         return abs(one - other) < _CLOSE
     if isinstance(one, dict):

@@ -1,4 +1,6 @@
-"""How the switches are, in a file of the regions: the process that reaches them writes, all others read."""
+"""Status of the switches, in a file in the folder of regions: the process that reaches them writes it, others
+read it.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,6 @@ def write_status(regions: Path, switches: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_status(regions: Path) -> list[dict[str, Any]]:
-    """Every switch: `name`, `kind`, `node`, `place`, and the keys of `Reconciler.status`."""
+    """Status of every switch: `name`, `kind`, `node`, `place`, and the keys of `Reconciler.status`."""
     text = read_text(regions / FILE_NAME)
     return [] if text is None else json.loads(text)

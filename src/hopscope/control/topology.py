@@ -1,4 +1,6 @@
-"""Links between switches: from a file, from LLDP, from paths; who says what of each port."""
+"""Links between switches, merged from a file, LLDP and paths, and which of these sources each link comes
+from.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from .neighbours import SwitchPort, SwitchPorts
 
 Source = Literal["file", "lldp", "paths"]
 SOURCES: tuple[Source, ...] = ("file", "lldp", "paths")
-"""Where a link may be known from; of contradictions, the first one counts."""
+"""Sources of links; if they contradict each other, the first one counts."""
 Port = tuple[int, int]
 """(Node, port)."""
 Step = tuple[Port, int, int | None, int]
@@ -20,27 +22,27 @@ Step = tuple[Port, int, int | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where an egress port leads to. Each direction of a cable is a link of its own."""
+    """Where an egress port leads. Each direction of a cable is a separate link."""
 
     node: int
     port: int
     next_node: int | None
-    """None: to something that is no switch of ours."""
+    """Next node; None: the port leads to something other than a known switch."""
     next_port: int | None
-    """None: unknown."""
+    """Port of the next node; None: unknown."""
     next_name: str
-    """What the neighbour says of itself, if it is no switch of ours: system and port."""
+    """System and port that the neighbour announces, if it is not a known switch."""
     sources: tuple[Source, ...]
-    """Who says so."""
+    """Sources of this link."""
     disputed: bool = False
-    """Another source leads elsewhere."""
+    """Whether another source contradicts it."""
 
 
 def merged(
     file: Mapping[Port, int], switches: Mapping[int, SwitchPorts], paths: Iterable[Step]
 ) -> tuple[Link, ...]:
-    """All links, by node and port. `switches`: ports of each node, with their neighbours; `paths`: steps of
-    paths, of which a port's most frequent one counts.
+    """All links, sorted by node and port. `switches`: ports of each node, with their neighbours; `paths`:
+    steps of paths, of which the most frequent one of each port counts.
     """
     said: dict[Port, dict[Source, tuple[int | None, int | None, str]]] = {}
     for port, node in file.items():
@@ -64,7 +66,7 @@ def merged(
 
 
 def edges(switches: Mapping[int, SwitchPorts], links: Iterable[Link]) -> frozenset[int]:
-    """Nodes with a port that leads to no switch; one whose ports are unknown is not among them."""
+    """Nodes with a port that leads to no switch, except nodes whose ports are unknown."""
     inner = {(link.node, link.port) for link in links if link.next_node is not None}
     return frozenset(
         node for node, found in switches.items() for each in found.ports if (node, each.number) not in inner
@@ -80,7 +82,9 @@ def _link(port: Port, said: Mapping[Source, tuple[int | None, int | None, str]])
 
 
 class _Owners:
-    """Which switch a neighbour is: by its port's MAC address, or by its chassis or name, and its port."""
+    """Identifies the switch that a neighbour is, by its port's MAC address, or by its chassis or name and its
+    port.
+    """
 
     def __init__(self, switches: Mapping[int, SwitchPorts]) -> None:
         self._by_mac: dict[str, set[Port]] = {}

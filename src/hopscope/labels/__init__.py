@@ -1,1 +1,1 @@
-"""INT-label's live side: label table, tracked flows, coverage, controller, registers."""
+"""INT-label during operation: label table, tracked flows, coverage, controller, registers."""

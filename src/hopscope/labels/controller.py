@@ -1,7 +1,8 @@
 """INT-label's controller: finds ports with too few labels, and sets how often they label (3.2 and 5).
 
-The same code runs in simulated time and on a running fabric: only the database and the ageing differ.  It
-works on rows of its database, one per port; `turn` returns the rows whose register Reg2 is to change.
+The same code runs in simulated time and on a running fabric; only the database and the ageing database
+differ. It works on rows of its database, one per port; `turn` returns the rows whose register Reg2 must
+change.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ Number = TypeVar("Number", bound=np.generic)
 Values = npt.NDArray[np.uint8]
 
 CHECKS = 8
-"""One-bit form: checks of the database in a time of k T. The paper does not specify a rate."""
+"""One-bit form: number of checks of the database per k T. The paper does not specify a rate."""
 TURNS = 50
-"""Turns in a time of k T in simulated time: Algorithm 3 loops without a pause."""
+"""Number of turns per k T in simulated time: Algorithm 3 loops without a pause."""
 _INF = 2**63 - 1
 
 
@@ -31,14 +32,14 @@ class Database(Protocol):
 
     @property
     def recorded(self) -> Ints:
-        """RT of the ports known so far, ns on the controller's clock, int64 [rows]; NEVER without a label."""
+        """RT of the known ports, ns on the controller's clock, int64 [rows]; NEVER: no label yet."""
 
     def update(self, labels: Records, now_ns: int) -> object:
-        """Process LABEL records: the newest of every port stays (Algorithm 4)."""
+        """Process LABEL records: keep the newest of every port (Algorithm 4)."""
 
 
 class Ageing(Protocol):
-    """The ageing database: rows that were found late, until their timeout."""
+    """The ageing database: rows of late ports, until their timeout."""
 
     def put(self, rows: Ints, now_ns: int, life_ns: int) -> None:
         """Set or renew the entries of these rows."""
@@ -50,16 +51,16 @@ class Ageing(Protocol):
 class PortDatabase:
     """The INT database of a simulated fabric: a row for each row of `Topology.ports`.
 
-    RT is the time at which the switch labelled, as in Algorithm 4: all clocks are one.
+    RT is the time at which the switch labelled, as in Algorithm 4: all switches share one clock.
     """
 
     def __init__(self, ports: Records) -> None:
         """`ports`: PORT [rows], as `Topology.ports`."""
         self.recorded: Ints = np.full(len(ports), NEVER, np.int64)
         self.latency = np.zeros(len(ports), np.uint32)
-        """Of the newest label, ns."""
+        """Latency in the newest label, ns."""
         self.occupancy = np.zeros(len(ports), np.uint32)
-        """Of the newest label, bytes."""
+        """Queue occupancy in the newest label, bytes."""
         self.unknown = 0
         """Labels of unknown ports."""
         switch = np.flatnonzero(ports["node_id"])
@@ -75,14 +76,14 @@ class PortDatabase:
         return np.where(inside, self._row_of[np.where(inside, node * self._width + number, 0)], -1)
 
     def update(self, labels: Records, now_ns: int) -> None:
-        """Process LABEL records: the newest of every port stays."""
+        """Process LABEL records: keep the newest of every port."""
         rows = self.rows_of(labels)
         if (rows < 0).any():
             self.unknown += int(np.count_nonzero(rows < 0))
             labels, rows = labels[rows >= 0], rows[rows >= 0]
         times = labels["time_ns"]
         arrival = np.arange(len(rows))
-        order = np.lexsort((-arrival, times, rows))  # of equal times the first to arrive counts
+        order = np.lexsort((-arrival, times, rows))  # among equal times, the first to arrive counts
         last = order[np.append(rows[order][1:] != rows[order][:-1], np.ones(min(1, len(rows)), np.bool_))]
         newer = last[times[last] > self.recorded[rows[last]]]
         at = rows[newer]
@@ -123,13 +124,13 @@ class Controller:
         *,
         start_ns: int = 0,
     ) -> None:
-        """`ageing`: for `one-bit`; None: in memory. `start_ns`: time at the start."""
+        """`ageing`: the ageing database of `one-bit`; None: in memory. `start_ns`: time at the start."""
         self.mode = adaptive.mode
         self.max_value = adaptive.max_shift if adaptive.mode == "shift" else 1
         self.timeout_ns = max(1, round(adaptive.k * labelling.interval * 1e9))
-        """k T, ns: a port is late after it."""
+        """k T, ns: a port without a label for this long is late."""
         self.flag_life_ns = max(1, round(adaptive.flag_life * labelling.interval * 1e9))
-        """From when a port was last found late until its flag is reset, ns."""
+        """Time from the last check that found a port late until its flag is reset, ns."""
         self.turn_ns = max(1, self.timeout_ns // TURNS)
         """Simulated time between two turns."""
         self.database = database
@@ -155,14 +156,14 @@ class Controller:
 
     @property
     def raised(self) -> int:
-        """Ports whose interval is shorter than their own."""
+        """Number of ports whose interval the controller has shortened."""
         return int(np.count_nonzero(self.values))
 
     def adopt(self, rows: Ints, values: Values, now_ns: int) -> tuple[Ints, Values]:
         """Continue with the registers that a previous controller has written.
 
-        Returns, as `turn`, the rows whose register is above the maximum of this controller.  A flag that is
-        set gets an entry in the ageing database, or it would never time out.
+        Returns, in the form of `turn`, the rows whose register is above the maximum of this controller.  A
+        flag that is set gets an entry in the ageing database; without one it would never time out.
         """
         self._grow(int(rows.max(initial=-1)) + 1)
         self.values[:] = 0
@@ -175,7 +176,9 @@ class Controller:
         return above, self.values[above]
 
     def turn(self, now_ns: int) -> tuple[Ints, Values]:
-        """Check every port, if one may be due; (rows, their new values). Time never goes back."""
+        """Check all ports if any may be due; returns (rows to change, their new values). Time never goes
+        back.
+        """
         if self.mode == "off" or now_ns < self._due_ns:
             return _NO_ROWS, _NO_VALUES
         recorded = self.database.recorded
@@ -196,7 +199,7 @@ class Controller:
         values += up & (values < self.max_value)
         values -= down
         recorded = self.database.recorded
-        calm = (values == 0) & (recorded > changed)  # only silence can make such a port due
+        calm = (values == 0) & (recorded > changed)  # only further silence can make such a port due
         since = np.where(calm, recorded, changed)
         self._due_ns = int(since.min(where=known, initial=_INF - self.timeout_ns - 1)) + self.timeout_ns + 1
         return moved

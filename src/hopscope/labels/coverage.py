@@ -1,8 +1,8 @@
 """Coverage of INT-label by telemetry interval: the share of the ports with traffic that sent a label (6.2).
 
-A label belongs to the interval in which it was written; an interval is closed a grace time after its end.  A
-label that is older, or from the future, has another clock or a long delay: it belongs to the interval in
-which it arrived.
+A label belongs to the interval in which it was written; an interval is closed a grace time after its end.
+The time of a label that is older, or in the future, is due to another clock or a long delay; such a label
+belongs to the interval in which it arrived.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 MAX_STALL = 32
-"""Intervals without a tick, in addition to the grace; more are skipped."""
+"""Intervals without a tick that are still closed, in addition to the grace time; more are skipped."""
 GRACE_NS = 100_000_000
-"""Time after its end in which an interval accepts labels: at least this, or one interval."""
+"""Grace time: an interval accepts labels for this long after its end, or for one interval if longer."""
 ACTIVE_NS = 10_000_000_000
-"""Without packet counters, a port counts as active if it sent a label in this time, or in ACTIVE_INTERVALS
-telemetry intervals if they are longer.
+"""Without packet counters, a port counts as active if it has sent a label in this time, or in
+ACTIVE_INTERVALS telemetry intervals if these are longer.
 """
 ACTIVE_INTERVALS = 10
 
 
 class Coverage:
-    """Open intervals of a table's ports; closed ones are written to its ring."""
+    """Open intervals of the ports of a table; closed intervals are written to its ring."""
 
     def __init__(self, telemetry_ns: int, ring: Records, closed: npt.NDArray[np.uint64], rows: int) -> None:
-        """`ring` COVERAGE [intervals], `closed` uint64 [1]; `rows`: most ports."""
+        """`ring`: COVERAGE [intervals]; `closed`: uint64 [1]; `rows`: maximum number of ports."""
         self.telemetry_ns = telemetry_ns
         self._grace_ns = max(GRACE_NS, telemetry_ns)
         self._ring, self._closed = ring, closed
@@ -42,7 +42,7 @@ class Coverage:
         self._sums = np.zeros((self._open, 2), np.int64)  # labels, packets
         self._ambiguous = np.zeros(self._open, np.bool_)  # packets counted over several intervals
         self.skipped = 0
-        """Intervals without a result: there was no tick at their end."""
+        """Number of intervals without a result, since there was no tick at their end."""
         self._first = self._sampled = 0
         self._looked_ns = 0
         self._last_label_ns: Ints = np.full(rows, -(2**63), np.int64)
@@ -53,7 +53,7 @@ class Coverage:
         times = labels["time_ns"]
         agrees = (times > self._looked_ns - self._grace_ns) & (times < now_ns + self._grace_ns)
         slots = np.where(agrees, np.minimum(times, now_ns), now_ns) // self.telemetry_ns
-        taken = slots >= self._first  # all but those before the first whole interval
+        taken = slots >= self._first  # all except those before the first complete interval
         slots, rows = slots[taken] % self._open, rows[taken]
         self._covered[slots, rows] = True
         firsts = slots[labels["position"][taken] == 0]
@@ -62,7 +62,7 @@ class Coverage:
         self._last_label_ns[rows] = now_ns
 
     def forget(self, rows: Ints) -> None:
-        """These rows belong to other ports from now on."""
+        """Forget the state of these rows, which are given to other ports."""
         self._covered[:, rows] = self._active[:, rows] = False
         self._last_label_ns[rows] = -(2**63)
 
@@ -72,22 +72,22 @@ class Coverage:
         return int(self._closed[0])
 
     def since(self, number: int) -> tuple[Records, int]:
-        """COVERAGE of the intervals from this number on that the ring still has, and the next number."""
+        """COVERAGE of the intervals from `number` on that are still in the ring, and the next number."""
         numbers = np.arange(max(number, self.closed - len(self._ring)), self.closed)
         return self._ring[numbers % len(self._ring)], self.closed
 
     def tick(self, now_ns: int, sample: Callable[[], Mask] | None, raised: int) -> None:
         """Close the intervals that are due; call it soon after each interval's end.
 
-        `sample`: returns the ports with traffic since its last call, bool [rows]; None: unknown.
-        `raised`: ports whose Reg2 is not 0.
+        `sample` returns the ports with traffic since its last call, bool [rows]; None: traffic is unknown.
+        `raised`: number of ports whose Reg2 is not 0.
         """
         now = self._begin(now_ns)
         if now > self._sampled:
             if sample is not None:
                 self._active[(now - 1) % self._open] = sample()
                 ended = np.arange(self._sampled, now) % self._open
-                self._ambiguous[ended] = len(ended) > 1  # the packets may be of any of them
+                self._ambiguous[ended] = len(ended) > 1  # the packets may belong to any of them
             self._sampled = now
         while (self._first + 1) * self.telemetry_ns + self._grace_ns <= now_ns:
             self._close(self._first, sample is not None, raised)
@@ -95,7 +95,7 @@ class Coverage:
         self._looked_ns = now_ns
 
     def _begin(self, now_ns: int) -> int:
-        """Number of the current interval; the first one does not count: it is incomplete."""
+        """Number of the current interval; the first one is not counted, since it is incomplete."""
         now = now_ns // self.telemetry_ns
         if not self._first:
             self._first = self._sampled = now + 1

@@ -1,4 +1,4 @@
-"""Labels of every port summed up over a period, for history."""
+"""Sums of every port's labels over a period, for history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEASURES = ("latency_ns", "occupancy")
 
 
 class Periods:
-    """Sums of the period that is open, by row of the table."""
+    """Sums of the current period, by row of the table."""
 
     def __init__(self, rows: int) -> None:
         self._labels = np.zeros(rows, np.uint64)
@@ -32,21 +32,21 @@ class Periods:
         self._highest = {name: np.zeros(rows, np.uint32) for name in _MEASURES}
 
     def take(self, rows: Ints, labels: Records) -> None:
-        """Add LABEL records of these rows, late ones too."""
+        """Add LABEL records of these rows, including late ones."""
         np.add.at(self._labels, rows, np.uint64(1))
         for name in _MEASURES:
             np.add.at(self._sums[name], rows, labels[name].astype(np.uint64))
             np.maximum.at(self._highest[name], rows, labels[name])
 
     def forget(self, rows: Ints) -> None:
-        """These rows belong to other ports from now on."""
+        """Forget the state of these rows, which are given to other ports."""
         self._labels[rows] = 0
         for name in _MEASURES:
             self._sums[name][rows] = 0
             self._highest[name][rows] = 0
 
     def close(self) -> Records:
-        """PORT_PERIOD [ports with labels]; the next period begins."""
+        """End the period and begin the next; returns PORT_PERIOD [ports with labels]."""
         rows = np.flatnonzero(self._labels)
         made = np.zeros(len(rows), PORT_PERIOD)
         made["row"], made["labels"] = rows, self._labels[rows]

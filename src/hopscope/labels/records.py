@@ -12,10 +12,10 @@ EVERY = 255
 
 
 class Chance(IntEnum):
-    """Probability function for a further label, inside the interval, in a packet with i labels."""
+    """Probability function for a further label within the interval, in a packet with i labels."""
 
     NEVER = 0
-    """Base A: none."""
+    """Base A: 0."""
     F1 = 1
     """1 where i > 0 (section 6)."""
     F2 = 2
@@ -27,7 +27,7 @@ class Chance(IntEnum):
     CUSTOM = 5
     """A custom kernel: f(count, max_hop, elapsed, interval)."""
     TABLE = 6
-    """By count and elapsed share of the interval, from a table (`label.labelling.chance_table`)."""
+    """From a table by number of labels and elapsed share of the interval (`label.labelling.chance_table`)."""
 
 
 class PortCounter(IntEnum):
@@ -38,7 +38,7 @@ class PortCounter(IntEnum):
     SENT = 1
     """Frames sent."""
     SENT_BYTES = 2
-    """Their bytes, Ethernet header and labels included."""
+    """Bytes of the frames sent, including Ethernet header and labels."""
     LABELS = 3
     """Labels that the port wrote."""
     LABEL_BYTES = 4
@@ -58,7 +58,7 @@ class PortCounter(IntEnum):
     DAMAGED = 11
     """Frames received with invalid headers or labels, or from a host with labels."""
     NO_ROOM = 12
-    """Frames dropped because the transmit ring or the queue was full, or a slot too short."""
+    """Frames dropped because the transmit ring or the queue was full, or a slot was too short."""
     UNSENT = 13
     """Last hop: labels without room in a datagram."""
     REJECTED = 14
@@ -66,13 +66,13 @@ class PortCounter(IntEnum):
     MISSED = 15
     """Frames lost because the port's receive ring was full: the switches were paused for too long."""
     REJECTED_EXPORTS = 16
-    """Datagrams of labels rejected by the controller's host, by ingress port of their packets."""
+    """Datagrams of labels that the controller's host rejected, by ingress port of their packets."""
     LINK_DOWN = 17
     """Frames received while the port's link was set down."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {
-    "node": np.uint32,  # id of the switch, from 1; rows rise by node and number
+    "node": np.uint32,  # id of the switch, from 1; rows are sorted by node and number
     "number": np.uint16,  # of the port in its switch, from 1
     "last": np.int64,  # Reg1: when the port wrote its last label, ns by the switches' clock
     "shift": np.uint8,  # Reg2: the interval is T / 2^S

@@ -1,12 +1,12 @@
 """The databases of INT-label's controller in Redis (section 5): the newest label of every port as a hash, and
 the ageing database as keys that expire, whose timeouts Redis publishes (`redis_server` has the keys).
 
-A separate thread talks to the server, so the label process never waits.  Unwritten labels are kept by port,
-newest only: not more than the table has ports.  Notifications are sent once, to connected clients, and Redis
-looks for expired keys ten times per second: so an overdue entry is polled, which makes Redis expire it.
-Without a server, entries time out by our own clock.
+A separate thread talks to the server, so the label process never waits.  Of labels that are not written yet,
+only the newest of each port is kept.  Redis looks for expired keys ten times per second, and notifies once,
+only clients that are connected.  Overdue entries are therefore polled, which makes Redis expire them.
+Without a server, entries time out by the local clock.
 
-Redis gets the remaining lifetime of an entry, by a clock that does not jump.
+Redis gets the remaining lifetime of an entry, computed with a clock that does not jump.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .redis_server import TIMEOUT_SECONDS, LabelServer
 
 RETRY_SECONDS, MAX_RETRY_SECONDS = 0.1, 2.0
 POLL_NS = 10_000_000
-"""Time after which an overdue entry is polled."""
+"""An entry is polled when it is overdue by this."""
 GRACE_NS = 1_000_000_000
-"""Time after which it times out by our clock, although there is a server."""
+"""An entry times out by the local clock when it is overdue by this, even if a server answers."""
 _INF = 2**63 - 1
 _FIELDS = (
     "time_ns", "received_ns", "latency_ns", "occupancy", "ingress_port", "labels", "late", "rate", "shift",
@@ -36,7 +36,7 @@ _FIELDS = (
 
 
 class LabelRedis:
-    """The ageing database of a Controller, and a copy of its INT database. `start` it, `stop` it."""
+    """The ageing database of a Controller, and a copy of its INT database; `start` first, `stop` last."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class LabelRedis:
         place: Callable[[Ints], tuple[npt.ArrayLike, npt.ArrayLike]],
         notify: Callable[[str], object] | None = None,
     ) -> None:
-        """`place`: (device, port) of rows; `notify` gets a line when a server connects or disconnects."""
+        """`place` gives (devices, ports) of rows; `notify` gets a line when the connection comes or goes."""
         self._url, self._prefix = url, f"{prefix}:label"
         self._place, self._notify = place, notify or (lambda _: None)
         self.up = False
         """Whether a server answers."""
         self.is_new = True
-        """The server may be empty: all ports are to be stored again. The caller resets it."""
+        """Whether the server may be empty, so that all ports must be stored again. The caller resets this."""
         self.counts = dict.fromkeys(
             ("connections", "failures", "ports", "entries", "notification", "look", "clock", "unexpected"), 0
         )
@@ -59,7 +59,7 @@ class LabelRedis:
         self._names: dict[int, str] = {}
         self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._to_set: dict[str, int] = {}  # work of the thread, by name; expiry, monotonic
+        self._to_set: dict[str, int] = {}  # work of the thread: expiry (monotonic) by name
         self._to_poll: set[str] = set()
         self._to_store: dict[str, dict[str, Any]] = {}
         self._to_drop: set[str] = set()
@@ -74,7 +74,7 @@ class LabelRedis:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the connection; what is not written by then is dropped."""
+        """Close the connection; anything not written yet is dropped."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(3 * TIMEOUT_SECONDS)
@@ -99,9 +99,9 @@ class LabelRedis:
         for name, by in timeouts.items():
             row = self._rows.get(name)
             if row is None or self._until[row] == _INF:
-                continue  # of an evicted port, or a duplicate
+                continue  # belongs to an evicted port, or is a duplicate
             if self._until[row] > now_ns + POLL_NS:
-                self.counts["unexpected"] += 1  # of an entry that was renewed, or of another client
+                self.counts["unexpected"] += 1  # the entry was renewed, or belongs to another client
                 continue
             gone.append(row)
             self.counts[by] += 1
@@ -120,7 +120,7 @@ class LabelRedis:
             self._to_store.update(zip(names, each, strict=True))
 
     def forget(self, rows: Ints) -> None:
-        """Drop everything of these rows, which will belong to other ports."""
+        """Drop everything about these rows, which are given to other ports."""
         self._until[rows[rows < len(self._until)]] = _INF
         with self._lock:
             for name in [self._names.pop(row) for row in rows.tolist() if row in self._names]:
@@ -152,7 +152,7 @@ class LabelRedis:
             except (redis.RedisError, OSError, ValueError) as error:
                 self.counts["failures"] += 1
                 self._report(
-                    f"{shown(self._url)}: {' '.join(str(error).split())}; entries time out by our clock"
+                    f"{shown(self._url)}: {' '.join(str(error).split())}; entries time out by the local clock"
                 )
                 self._close()
                 self._stop.wait(pause)
@@ -174,7 +174,7 @@ class LabelRedis:
             server.close()
 
     def _turn(self, server: LabelServer) -> None:
-        """Write, poll, listen."""
+        """One turn of the thread: write, poll, listen."""
         with self._lock:
             entries, self._to_set = self._to_set, {}
             ports, self._to_store = self._to_store, {}
@@ -201,7 +201,7 @@ class LabelRedis:
             self._timeouts = dict.fromkeys(gone, "look") | self._timeouts | timeouts
 
     def _known(self, names: list[str]) -> dict[str, str]:
-        """Those of these names, whose timeout was published, that are in the ageing database."""
+        """Published timeouts by name, of names that are in the ageing database."""
         timeouts: dict[str, str] = {}
         for name in names:
             row = self._rows.get(name)

@@ -3,16 +3,16 @@
 With PREFIX = `hopscope`:
 
 =================================== ======== ==============================================================
-key                                 type     what
+key                                 type     content
 =================================== ======== ==============================================================
 `hopscope:label:port:NODE:PORT`     hash     its newest label (LABEL_ROW, by field); expires after a day
 `hopscope:label:ports`              set      names of all ports, as `NODE:PORT`
 `hopscope:label:ageing:NODE:PORT`   string   entry of the ageing database; expires after k T
 =================================== ======== ==============================================================
 
-A name leaves the set when its hash has expired.  Redis notifies once, only connected clients, and not at all
-if notifications cannot be enabled: so the set is also swept, a part at a time, after every connection and
-every hour.
+A name is removed from the set when its hash has expired.  Redis notifies once, only clients that are
+connected, and not at all if notifications cannot be enabled.  So the set is also swept, a part at a time,
+after every connection and every hour.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHUNK = 1000
 """Commands sent together."""
 POLL_SECONDS = 0.005
 TIMEOUT_SECONDS = 1.0
-"""Timeout of a connection attempt, and of an answer."""
+"""Timeout for connecting, and for an answer."""
 PORT_SECONDS = 86_400
 """Lifetime of the newest label of a port."""
 SWEEP_SECONDS = 3_600.0
@@ -41,7 +41,7 @@ class LabelServer:
     """
 
     def __init__(self, url: str, prefix: str) -> None:
-        """Connect. `prefix` of every key, without the colon after it."""
+        """Connect. `prefix`: start of every key, without the colon after it."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -57,7 +57,7 @@ class LabelServer:
         )
         self._events: Any = None
         self.notifies = True
-        """Whether notifications of expired keys could be enabled."""
+        """Whether notifications about expired keys could be enabled."""
         self._cursor, self._sweep_at = 0, 0.0
         try:
             self._client.ping()
@@ -87,7 +87,7 @@ class LabelServer:
                 each.close()
 
     def write_entries(self, entries: Mapping[str, int]) -> None:
-        """Set or renew entries of the ageing database: expiry by name, ns of the monotonic clock."""
+        """Set or renew entries of the ageing database: expiry by name, ns on the monotonic clock."""
         for some in _parts(entries.items()):
             pipe = self._client.pipeline(transaction=False)
             now = time.monotonic_ns()
@@ -112,13 +112,13 @@ class LabelServer:
             self._client.srem(self._key("ports"), *some)
 
     def without_entry(self, names: Iterable[str]) -> list[str]:
-        """Those of these ports that have no entry in the ageing database."""
+        """The ports among `names` that have no entry in the ageing database."""
         return self._without("ageing", names)
 
     def expired(self) -> list[str]:
         """Ports whose entry timed out, as published since the last call; waits up to POLL_SECONDS.
 
-        Ports whose newest label expired leave the set of names.
+        Ports whose newest label has expired are removed from the set of names.
         """
         said, gone = list[str](), list[str]()
         start, port = self._key("ageing", ""), self._key("port", "")
@@ -137,7 +137,7 @@ class LabelServer:
         return said
 
     def sweep(self) -> None:
-        """If it is due, check a part of the set of names; names without a hash leave it."""
+        """If due, check a part of the set of names, and remove names without a hash."""
         if not self._cursor and time.monotonic() < self._sweep_at:
             return
         self._cursor, names = self._client.sscan(self._key("ports"), self._cursor, count=CHUNK)

@@ -39,7 +39,7 @@ class RegisterWriter:
         return self._registers is not None
 
     def attach(self, now_ns: int) -> None:
-        """Map the registers, if there are new ones: the fabric may start, stop and restart."""
+        """Map the registers if there are new ones: the fabric may start, stop and restart at any time."""
         if self._path is None or (self._registers is not None and self._registers.region.is_current()):
             return
         self._registers = None
@@ -47,11 +47,11 @@ class RegisterWriter:
         try:
             registers = Registers.attach(self._path, writable=self._mode != "off")
         except (RegionError, OSError) as error:
-            self._report(f"{error}; the controller waits for them")
+            self._report(f"{error}; the controller waits for the registers")
             return
         rows = self._table.rows_of(registers.node, registers.number, add=True)
         if (rows < 0).any():
-            self._report(f"{self._path}: more ports than the table of labels has room for")
+            self._report(f"{self._path}: the table of labels has no room for this many ports")
             return
         self._registers, self._rows = registers, rows
         self._table.confine(rows)
@@ -72,7 +72,7 @@ class RegisterWriter:
             self._table.set_shift(rows, mine)
 
     def write(self, rows: Ints, values: Values) -> int:
-        """Write Reg2 of these rows of the table; returns how many have no register."""
+        """Write Reg2 of these rows of the table; returns the number of rows without a register."""
         if self._registers is None:
             return len(rows)
         at = self._registers.rows(*self._table.ports_of(rows))

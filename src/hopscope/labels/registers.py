@@ -1,7 +1,7 @@
 """Registers of a testbed's switches: one shared region that switches, controller and commands read and write.
 
-Reg1 and Reg2 of INT-label by switch port, counters, tracked flows, and the links that are down or lose frames
-for a test. Every cell is an aligned word with one writer at a time, so there are no locks.
+It has Reg1 and Reg2 of INT-label for each switch port, counters, tracked flows, and the links that are down
+or lose frames for a test. Every cell is an aligned word with one writer at a time, so no locks are needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOW = (1 << 64) - 1
 
 
 class RegistersError(HopscopeError):
-    """An unknown port or flow, an invalid value, or no room."""
+    """Unknown port or flow, invalid value, or no room."""
 
 
 class Registers:
@@ -34,9 +34,9 @@ class Registers:
     def __init__(self, region: Region) -> None:
         self.region = region
         self.node: npt.NDArray[np.uint32] = region["node"]
-        """Switch of each row, rising."""
+        """Switch of each row, ascending."""
         self.number: npt.NDArray[np.uint16] = region["number"]
-        """Port number of each row, rising within a switch."""
+        """Port number of each row, ascending within a switch."""
         self.last: npt.NDArray[np.int64] = region["last"]
         """Reg1: time of the port's last label, ns; 0: none yet."""
         self.shift: npt.NDArray[np.uint8] = region["shift"]
@@ -44,17 +44,17 @@ class Registers:
         self.flag: npt.NDArray[np.uint8] = region["flag"]
         """Reg2 of the one-bit form."""
         self.loss: npt.NDArray[np.uint32] = region["loss"]
-        """Probability that a frame is lost after the port, in 2^-32."""
+        """Probability that a frame is lost after the port, in units of 2^-32."""
         self.down: npt.NDArray[np.uint8] = region["down"]
         """1: the port's link is set down."""
         self.changes: npt.NDArray[np.uint64] = region["changes"]
-        """Changes of links so far [1]: the switches compute routes again when it rises."""
+        """Number of link changes so far [1]: when it increases, the switches compute routes again."""
         self.followed: npt.NDArray[np.uint64] = region["followed"]
-        """Changes of links that the switches' routes follow [1]."""
+        """Number of link changes that the switches' routes take into account [1]."""
         self.tracked = region["tracked"]
         """TRACKED [MAX_TRACKED]; rows whose `every` is 0 are free."""
         self.tracked_end: npt.NDArray[np.uint64] = region["tracked_end"]
-        """Rows of `tracked` that were ever used [1]."""
+        """End of the rows of `tracked` that have ever been used [1]."""
         self.interval: npt.NDArray[np.int64] = region["interval"]
         """T, ns, of all ports [1]."""
         self.counters: npt.NDArray[np.uint64] = region["counters"].reshape(len(self.node), len(PortCounter))
@@ -63,9 +63,9 @@ class Registers:
 
     @classmethod
     def create(cls, path: Path | None, ports: Iterable[tuple[int, int]], interval_ns: int) -> Registers:
-        """Registers of these (node id, port number) in a file, or (None) in private memory.
+        """Registers of these ports (node id, port number) in a file, or (None) in private memory.
 
-        Raises RegistersError for a duplicate port, RegionError if the file cannot be made.
+        Raises RegistersError for a duplicate port, RegionError if the file cannot be created.
         """
         rows = sorted(ports)
         if len(set(rows)) < len(rows):
@@ -100,7 +100,9 @@ class Registers:
         """Row of one port. Raises RegistersError."""
         (row,) = self.rows(node, number)
         if row < 0:
-            raise RegistersError(f"registers: found port {number} of switch {node}, expected one of theirs")
+            raise RegistersError(
+                f"registers: found port {number} of switch {node}, expected an existing port"
+            )
         return int(row)
 
     def set_shift(self, node: int, number: int, shift: int) -> bool:
@@ -113,20 +115,20 @@ class Registers:
         return bool(row >= 0)
 
     def set_flag(self, node: int, number: int, on: bool) -> bool:
-        """Let a port label every packet, or not; False: unknown port."""
+        """Set whether a port labels every packet; False: unknown port."""
         (row,) = self.rows(node, number)
         if row >= 0:
             self.flag[row] = on
         return bool(row >= 0)
 
     def set_loss(self, node: int, number: int, share: float) -> None:
-        """Set the share of its frames that a port loses. Raises RegistersError."""
+        """Set the share of a port's frames that are lost. Raises RegistersError."""
         if not 0 <= share <= 1:
             raise RegistersError(f"registers: found a share of {share:g}, expected 0 to 1")
         self.loss[self.row(node, number)] = min(round(share * (_ALL + 1)), _ALL)
 
     def set_link(self, ports: Iterable[tuple[int, int]], up: bool) -> None:
-        """Set the link of these (node id, port number), its ends, up or down. Raises RegistersError."""
+        """Set a link up or down; `ports`: (node id, port number) of its ends. Raises RegistersError."""
         self.down[[self.row(node, number) for node, number in ports]] = not up
         barrier()
         self.changes[0] += np.uint64(1)
@@ -166,11 +168,11 @@ class Registers:
         return int(found[0]) if len(found) else -1
 
     def lossy(self) -> npt.NDArray[np.float64]:
-        """Share of its frames that each port loses."""
+        """Share of frames lost after each port."""
         return self.loss / np.float64(_ALL)
 
     def count(self, counter: PortCounter) -> npt.NDArray[np.uint64]:
-        """One counter of every port."""
+        """One counter for all ports."""
         return self.counters[:, counter]
 
 
@@ -187,6 +189,6 @@ def _arrays_of(ports: int) -> dict[str, tuple[Any, int]]:
 
 
 def _keys(nodes: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """One number for (node id, port number)."""
+    """A single number for each (node id, port number)."""
     keys: npt.NDArray[np.uint64] = nodes.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64)
     return keys

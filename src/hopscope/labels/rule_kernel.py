@@ -18,8 +18,9 @@ HALF, LOW, HIGH_PART, LOW_PART = U64(32), U64(0xFFFFFFFF), U64(11), U64(53)
 
 @inlined
 def is_below(random: Any, part: Any, whole: Any) -> Any:
-    """Whether `random` < part / whole, exactly, by whole numbers of 128 bits: a switch without floating point
-    decides the same (`bpf/label_rule.h`). `random` is a multiple of 2^-53, `part` and `whole` are below 2^63.
+    """Whether `random` < part / whole, computed exactly with integers of 128 bits, so that a switch without
+    floating point decides the same (`bpf/label_rule.h`). `random` is a multiple of 2^-53, `part` and `whole`
+    are below 2^63.
     """
     bits, part, whole = U64(random * TWO_53), U64(part), U64(whole)
     low = (bits & LOW) * (whole & LOW)
@@ -34,8 +35,8 @@ def is_below(random: Any, part: Any, whole: Any) -> Any:
 def chance_of(
     count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, table: Any, custom: Any
 ) -> Any:
-    """Probability of another label for a packet with `count` labels, `elapsed` after the port's last one; of
-    all functions but F3.
+    """Probability of another label for a packet with `count` labels, `elapsed` after the port's last label;
+    for all functions except F3.
     """
     if custom is not None:
         if chance == CUSTOM:
@@ -69,19 +70,19 @@ def wants_label(
     table: Any,
     custom: Any,
 ) -> Any:
-    """Whether a port labels a packet that leaves it at `now`; numbers of one unit of time, int64.
+    """Whether a port labels a packet that leaves it at `now`; all times are int64 in the same unit.
 
-    `count` is INT_num, which starts at `max_hop` for a tracked flow: such a packet is labelled at
-    every switch (3.3), also during rest and with Base A.  `last` is Reg1, `shift` Reg2: the interval is
-    `interval` / 2^shift, or EVERY.  `rest` is T1, in which chance labels nothing (Algorithm 5). `chance` is
-    a `Chance`, `random` uniform in [0, 1), `table` float64 [labels, parts of the interval] for Chance.TABLE,
-    `custom` a kernel for Chance.CUSTOM, or None.
+    `count` is INT_num, which starts at `max_hop` for a tracked flow: such a packet is labelled at every
+    switch (3.3), even during the rest time and with Base A.  `last` is Reg1, `shift` Reg2: the interval is
+    `interval` / 2^shift, or EVERY.  `rest` is T1, during which no label is written by chance (Algorithm 5).
+    `chance` is a `Chance`, `random` uniform in [0, 1), `table` float64 [labels, parts of the interval] for
+    Chance.TABLE, `custom` a kernel for Chance.CUSTOM, or None.
     """
     if shift == EVERY or count >= max_hop:
         return True
     interval = interval >> shift
     elapsed = now - last
-    if elapsed > interval or interval == 0:  # shorter than the clock's unit: every packet
+    if elapsed > interval or interval == 0:  # 0: shorter than the clock's unit, so every packet
         return True
     if chance == 0 or elapsed < rest:
         return False

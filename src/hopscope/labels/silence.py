@@ -1,4 +1,4 @@
-"""Silent ports: those that have sent no label for too long."""
+"""Silent ports: ports that have sent no label for too long."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from .state import NEVER
 Ints = npt.NDArray[np.int64]
 _INF = 2**63 - 1
 UNKNOWN, IDLE, BUSY = range(3)
-"""`traffic` of LABEL_ROW."""
+"""Values of `traffic` in LABEL_ROW."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows of the table whose port became silent, or is not silent any more."""
+    """Rows of the table whose port became silent, or is no longer silent."""
 
     silent: Ints
     ages: Ints
-    """Time without a label of `silent`, ns; without any label so far, time with traffic."""
+    """Time without a label of each row in `silent`, ns; time with traffic if it never sent a label."""
     heard: Ints
-    """A label came."""
+    """Rows that are no longer silent, since a label arrived."""
     idle: Ints
-    """They had no traffic for as long as the limit."""
+    """Rows that are no longer silent, since they had no traffic for as long as the limit."""
 
 
 class Silence:
-    """Finds ports that become silent, and those that are not any more; the column `silent` remembers them.
+    """Finds ports that become silent, and ports that no longer are; the column `silent` remembers them.
 
-    A port waits for a label from its first traffic after the last one on, until it has had no traffic for as
-    long as the limit. If its traffic is unknown, it has traffic all the time.
+    A port is expected to send a label from its first traffic after the last label, until it has had no
+    traffic for as long as the limit. A port with unknown traffic is treated as if it always had traffic.
     """
 
     def __init__(self, rows: Records) -> None:
@@ -43,13 +43,13 @@ class Silence:
         self._busy_ns: Ints = np.full(len(rows), NEVER, np.int64)
 
     def resume(self, now_ns: int) -> None:
-        """Continue a previous process: its silent ports are still waiting."""
+        """Continue the state of a previous process: its silent ports are still expected to send a label."""
         silent = np.flatnonzero(self._rows["silent"])
         self._waits_since[silent] = _after(self._rows["received_ns"][silent])
         self._busy_ns[silent] = now_ns
 
     def tick(self, used: int, now_ns: int, limit_ns: int) -> Changes:
-        """Look at the first `used` rows; call it several times per telemetry interval."""
+        """Check the first `used` rows; call it several times per telemetry interval."""
         rows, waits, busy = self._rows[:used], self._waits_since[:used], self._busy_ns[:used]
         received, traffic, was = rows["received_ns"], rows["traffic"], rows["silent"] > 0
         busy[traffic != IDLE] = now_ns
@@ -67,12 +67,12 @@ class Silence:
         return Changes(due, now_ns - since, np.flatnonzero(over & heard), np.flatnonzero(over & ~heard))
 
     def forget(self, rows: Ints) -> Ints:
-        """These rows belong to other ports from now on; returns those that are silent."""
+        """Forget the state of these rows, which are given to other ports; returns those that are silent."""
         self._waits_since[rows] = _INF
         self._busy_ns[rows] = NEVER
         return rows[self._rows["silent"][rows] > 0]
 
 
 def _after(received: Ints) -> Ints:
-    """From when on ports wait that sent their newest label then."""
+    """Start of the wait for the next label, for ports whose newest label arrived at `received`."""
     return np.maximum(received, -1) + 1

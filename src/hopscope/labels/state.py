@@ -18,20 +18,20 @@ FILE_NAME = "labels.table"
 NEVER = -(2**63)
 """Time of a port without a label."""
 MODES = ("off", "shift", "one-bit")
-"""How the controller changes intervals, by their number in the region."""
+"""Ways in which the controller changes intervals, in the order of their numbers in the region."""
 
 LABEL_ROW = np.dtype(
     [
         ("time_ns", "<i8"),  # of the newest label, by the switch's clock; NEVER without one
         ("received_ns", "<i8"),  # when it arrived
-        ("labels", "<u8"),  # in all
-        ("late", "<u8"),  # of these, older than the newest: discarded
+        ("labels", "<u8"),  # labels in total
+        ("late", "<u8"),  # labels that were older than the newest, and discarded
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the newest label
         ("occupancy", "<u4"),  # of the newest label, bytes
         ("rate", "<f4"),  # labels per second, over the last full second
         ("port", "<u2"),
-        ("ingress_port", "<u2"),  # of the newest label's packet
+        ("ingress_port", "<u2"),  # ingress port of the newest label's packet
         ("shift", "u1"),  # Reg2: S, or the flag of the one-bit form
         ("traffic", "u1"),  # in the last telemetry interval: 0 unknown, 1 none, 2 some
         ("silent", "u1"),  # 1: it is silent, and the alarm is raised
@@ -44,7 +44,7 @@ COVERAGE = np.dtype(
     [
         ("begin_ns", "<i8"),
         ("active", "<u4"),  # ports with traffic
-        ("reported", "<u4"),  # of these, ports that sent a label
+        ("reported", "<u4"),  # active ports that sent a label
         ("labels", "<u4"),
         ("packets", "<u4"),  # packets with these labels
         ("raised", "<u4"),  # ports whose Reg2 is not 0
@@ -61,10 +61,10 @@ def arrays_of(ports: int, intervals: int) -> dict[str, Any]:
         "versions": (np.uint32, ports),
         "used": (np.uint64, 1),
         "coverage": (COVERAGE, intervals),
-        "closed": (np.uint64, 1),  # intervals written to `coverage`, in all
+        "closed": (np.uint64, 1),  # intervals written to `coverage` in total
         "about": (np.int64, 4),  # telemetry interval, T, k T (ns), mode
-        "coverage_low": (np.uint8, 1),  # 1: the alarm of coverage is raised
-        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the system clock
+        "coverage_low": (np.uint8, 1),  # 1: the coverage alarm is raised
+        "ahead": (np.int64, 1),  # how far the clock of all times here is ahead of the system clock, ns
     }
 
 
@@ -77,20 +77,20 @@ class LabelRule:
     interval_ns: int
     """T."""
     timeout_ns: int
-    """k T: a port is late after it."""
+    """k T: a port without a label for this long is late."""
     mode: str
     """`off`, `shift` or `one-bit`."""
 
 
 class LabelReader:
-    """Reads the table that another process writes. `attach` one."""
+    """Reads the table that another process writes; `attach` makes one."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
 
     @classmethod
     def attach(cls, path: Path) -> LabelReader:
-        """Raises RegionError if there is no table."""
+        """Map the table. Raises RegionError if there is none."""
         region = Region.attach(path, KIND, VERSION)
         shape = region.shape()
         sizes = [shape[name][1] if name in shape else 0 for name in ("rows", "coverage")]
@@ -135,5 +135,5 @@ class LabelReader:
         end = int(closed[0])
         numbers = np.arange(max(0, end - min(last, len(ring))), end)
         copy = ring[numbers % len(ring)]
-        whole = numbers > int(closed[0]) - len(ring)  # the others were overwritten
+        whole = numbers > int(closed[0]) - len(ring)  # older ones were overwritten
         return np.asarray(copy[whole])

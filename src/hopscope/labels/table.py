@@ -1,4 +1,6 @@
-"""The INT database: the newest label of every (device, port), in a region that others read (Algorithm 4)."""
+"""The INT database: the newest label of every (device, port), in a region that other processes read
+(Algorithm 4).
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,13 @@ INTERVALS = 4_096
 IDLE_NS = 10_000_000_000
 """In a full table, a port without a newer label for this time may be evicted."""
 JUMP_NS = 1_000_000_000
-"""A label is delayed by less than this: one that is older than the newest by more has another clock."""
+"""Labels are delayed by less than this: a label that is older than the newest by more has another clock."""
 STEADY = 8
-"""Labels of a port that reports steadily: it goes for one of an owner with an eighth of its owner's rows."""
+"""Labels from which a port is steady: it is evicted only for a port whose owner has an eighth of its owner's
+rows.
+"""
 UNFAIR = 64
-"""Most ports of one batch that are evicted for those of other owners: each costs a look at the table."""
+"""Limit of ports evicted per batch in favour of other owners: each eviction costs a scan of the table."""
 RATE_NS = 1_000_000_000
 _INF = 2**63 - 1
 Keys = npt.NDArray[np.uint64]
@@ -38,7 +42,7 @@ Ports: TypeAlias = npt.NDArray[np.uint16]
 
 
 class LabelTable:
-    """One writer; readers attach with `LabelReader`. Times are ns on one clock that does not go back."""
+    """The only writer's table; readers use `LabelReader`. Times are ns on a clock that does not go back."""
 
     def __init__(self, path: Path | None, about: LabelRule, *, ports: int = MAX_PORTS) -> None:
         """A table at `path` is continued; None: private memory. Raises RegionError."""
@@ -46,7 +50,7 @@ class LabelTable:
         self.region = Region.open(path, KIND, VERSION, arrays)
         self._rows: Records = self.region["rows"]
         self._versions: npt.NDArray[np.uint32] = self.region["versions"]
-        self._versions += self._versions & 1  # a killed writer left them odd
+        self._versions += self._versions & 1  # a killed writer may have left them odd
         self._used = self.region["used"]
         self.region["about"][:] = (
             about.telemetry_ns, about.interval_ns, about.timeout_ns, MODES.index(about.mode)
@@ -55,12 +59,12 @@ class LabelTable:
         self.periods = Periods(ports)
         self.silence = Silence(self._rows)
         self.taken = self.late = self.rejected = self.clock_resets = 0
-        """Labels accepted; of these, older than the newest; labels rejected since the table is full; ports
-        whose clock went back.
+        """Labels accepted; accepted labels that were older than the newest; labels rejected because the table
+        is full; ports whose clock went back.
         """
         self.unknown = self.evicted = self.future_times = 0
-        """Labels rejected since the registers do not list their port; evicted ports; ports whose newest label
-        was ahead of our clock, and was replaced.
+        """Labels rejected because the registers do not list their port; evicted ports; ports whose newest
+        label was ahead of the local clock, and was replaced.
         """
         self.on_evict: Callable[[Ints], object] = lambda _: None
         """Called with rows before they are given to other ports."""
@@ -72,36 +76,36 @@ class LabelTable:
         self._order: Ints = np.argsort(keys, kind="stable")
         self._keys: Keys = keys[self._order]
         self._owner = np.zeros(ports, np.uint8)
-        """Who sent the first label of a row; after a restart, one owner has all."""
+        """Sender of the first label of a row; after a restart, one owner has all rows."""
         self._behind_ns: Ints = np.full(ports, NEVER, np.int64)
-        """Our clock minus a port's, if its last labels were older than the newest by more than JUMP_NS."""
+        """Local clock minus a port's, if its last labels were older than the newest by more than JUMP_NS."""
         self._counted = self._rows["labels"].copy()
         self._counted_ns = 0
         self._counts_packets = True
 
     @property
     def used(self) -> int:
-        """Known ports."""
+        """Number of known ports."""
         return int(self._used[0])
 
     @property
     def recorded(self) -> Ints:
-        """Arrival time of the newest label of every port, ns, int64 [used]; NEVER without one.
+        """Arrival time of the newest label of every port, ns, int64 [used]; NEVER: no label yet.
 
-        The controller uses this time: a switch's clock may differ from ours.
+        The controller uses this time, since a switch's clock may differ from the local one.
         """
         recorded: Ints = self._rows["received_ns"][: self.used]
         return recorded if self._allowed is None else np.where(self._allowed[: self.used], recorded, NEVER)
 
     def confine(self, rows: Ints | None) -> None:
-        """Accept labels of these rows only, and record times of no others; None: of all ports."""
+        """Accept labels and record times only for these rows; None: for all ports."""
         self._allowed = None
         if rows is not None:
             self._allowed = np.zeros(len(self._rows), np.bool_)
             self._allowed[rows] = True
 
     def allowed(self, labels: Records) -> Mask | None:
-        """Which LABEL records are of ports that are accepted, bool [labels]; None: all."""
+        """Which LABEL records belong to accepted ports, bool [labels]; None: all of them."""
         if self._allowed is None:
             return None
         rows = self.rows_of(labels["node_id"], labels["egress_port"])
@@ -113,8 +117,8 @@ class LabelTable:
     ) -> Ints:  # fmt: skip
         """Row of each (device, port), int64 [n]; -1: unknown, or (`add`) there is no room.
 
-        In a full table, rows without a label since `idle_since_ns` are evicted, the oldest first, then rows
-        of those of `owners`, uint8 [n], that have most (`_unfair`).
+        In a full table, rows without a label since `idle_since_ns` are evicted, the oldest first; then rows
+        of the owners with the most rows (`_unfair`).  `owners`: uint8 [n], the owners of the new rows.
         """
         keys = _keys(np.asarray(nodes), np.asarray(ports))
         at = self._find(keys)
@@ -127,7 +131,7 @@ class LabelTable:
         return at
 
     def update(self, labels: Records, now_ns: int) -> None:
-        """Process LABEL records that arrived at `now_ns`: the newest of every port stays, all are counted."""
+        """Process LABEL records that arrived at `now_ns`: keep the newest of every port, count all."""
         rows = self.rows_of(
             labels["node_id"], labels["egress_port"], add=self._allowed is None,
             idle_since_ns=now_ns - IDLE_NS, owners=labels["owner"],
@@ -175,7 +179,7 @@ class LabelTable:
         self._rows["shift"][rows] = values
 
     def resume(self, now_ns: int) -> None:
-        """Continue a previous process: no time is in the future, no Reg2 is known."""
+        """Continue the table of a previous process: correct times in the future, and forget Reg2."""
         rows = self.known
         rows["received_ns"] = np.minimum(rows["received_ns"], now_ns)
         self.clear_shift()
@@ -187,12 +191,12 @@ class LabelTable:
 
     @property
     def known(self) -> Records:
-        """LABEL_ROW [used]: the known ports."""
+        """The known ports, LABEL_ROW [used]."""
         return self._rows[: self.used]
 
     @property
     def capacity(self) -> int:
-        """Rows, used or not."""
+        """Number of rows, used or not."""
         return len(self._rows)
 
     def ports_of(self, rows: Ints) -> tuple[Devices, Ports]:
@@ -202,7 +206,7 @@ class LabelTable:
     def tick(self, now_ns: int, sample: Callable[[], Mask] | None = None) -> None:
         """Close telemetry intervals that have ended, and compute rates; call it several times per interval.
 
-        `sample`: returns the ports with traffic since its last call, bool [ports]; None: unknown.
+        `sample` returns the ports with traffic since its last call, bool [ports]; None: traffic is unknown.
         """
 
         def sampled() -> Mask:
@@ -228,13 +232,13 @@ class LabelTable:
         self.region.close()
 
     def _set_back(self, ports: Ints, group: Ints, times: Ints, now_ns: int) -> Mask:
-        """Ports whose clock was set back: for the second time in a row, all labels of a batch are older than
-        the newest by more than JUMP_NS, and both times by the same clock.
+        """Ports whose clock was set back: in two consecutive batches, all labels are older than the newest by
+        more than JUMP_NS, and both batches have the same clock.
         """
         stored, highest = self._rows["time_ns"][ports], np.full(len(ports), NEVER)
         np.maximum.at(highest, group, times)
         behind = (highest < stored) & ((stored - highest).view(np.uint64) > JUMP_NS)
-        offset = now_ns - highest  # may overflow, as the difference below: both wrap
+        offset = now_ns - highest  # may overflow, like the difference below: both wrap
         again: Mask = behind & (abs(offset - self._behind_ns[ports]) < JUMP_NS)
         self._behind_ns[ports] = np.where(behind & ~again, offset, NEVER)
         return again
@@ -246,7 +250,7 @@ class LabelTable:
         return np.where(self._keys[at] == keys, self._order[at], -1)
 
     def _add(self, keys: Keys, owners: npt.NDArray[np.uint8], kept: Ints, idle_since_ns: int) -> None:
-        """Add these keys, sorted, while there is room; a row is complete before it is visible."""
+        """Add these sorted keys while there is room; a row is complete before it becomes visible."""
         new = min(len(keys), len(self._rows) - self.used)
         rows = np.arange(self.used, self.used + new)
         if len(keys) > new:
@@ -274,7 +278,7 @@ class LabelTable:
         self._keys, self._order = np.insert(self._keys, before, keys), np.insert(self._order, before, rows)
 
     def _idle(self, count: int, kept: Ints, idle_since_ns: int) -> Ints:
-        """Rows of up to `count` ports without a label since then, those silent longest first."""
+        """Rows of up to `count` ports without a label since `idle_since_ns`, the longest silent first."""
         received = self._rows["received_ns"][: self.used]
         idle = received < idle_since_ns
         idle[kept] = False
@@ -282,9 +286,10 @@ class LabelTable:
         return rows[np.argsort(received[rows], kind="stable")[:count]]
 
     def _unfair(self, owners: npt.NDArray[np.uint8], kept: Ints) -> tuple[Ints, Ints]:
-        """Which new ports, of these owners, take the rows of an owner with more, and these rows.
+        """New ports that replace a row of an owner with more rows, and the rows that they replace.
 
-        As in `detect.flows.fair_kernel`: a row with few labels counts as many. At most `UNFAIR` at a time.
+        `owners` are those of the new ports.  As in `detect.flows.fair_kernel`, a row with few labels counts
+        as several rows.  At most `UNFAIR` at a time.
         """
         places: list[int] = []
         rows: list[int] = []
@@ -327,22 +332,23 @@ def _keys(nodes: npt.NDArray[np.generic], ports: npt.NDArray[np.generic]) -> Key
 
 
 def _newest(group: Ints, times: Ints, floor: Ints, stored: Ints) -> tuple[Ints, Mask, Mask]:
-    """Labels that Algorithm 4 accepts, in the order of their arrival, if `floor` [groups] is recorded.
+    """Labels that Algorithm 4 accepts, in the order of their arrival, if `floor` [groups] are the recorded
+    times.
 
-    Returns the label that stays in each group (-1: none), which labels were older than another when they
-    arrived, and the groups whose first label is no newer than `stored`, but is above the floor.
+    Returns the label that remains in each group (-1: none), which labels were older than another one when
+    they arrived, and the groups whose first label is not newer than `stored`, but is above the floor.
     """
     groups = len(floor)
     rank = np.unique(np.concatenate([floor, times]), return_inverse=True)[1]
     value = np.concatenate([np.arange(groups), group]) * (len(rank) + 1) + rank
-    order = np.argsort(np.concatenate([np.arange(groups), group]), kind="stable")  # the floor is first
+    order = np.argsort(np.concatenate([np.arange(groups), group]), kind="stable")  # the floor comes first
     value = value[order]
     highest = np.maximum.accumulate(value)
     is_newer = np.zeros(len(value), np.bool_)
     is_newer[1:] = value[1:] > highest[:-1]
     newer_at = order[is_newer & (order >= groups)] - groups  # by group, then in the order of arrival
     newest = np.full(groups, -1, np.int64)
-    newest[group[newer_at]] = newer_at  # the last one stays
+    newest[group[newer_at]] = newer_at  # the last one remains
     late = np.zeros(len(times), np.bool_)
     is_late = np.append(False, value[1:] < highest[:-1]) & (order >= groups)
     late[order[is_late] - groups] = True

@@ -1,6 +1,6 @@
 """Tracked flows (INT-label, 3.3): the newest path of each, switch by switch, and the previous one.
 
-All switches label a tracked packet, so its labels are its path.  Few packets are tracked; they are processed
+All switches label a tracked packet, so its labels show its path.  Few packets are tracked; they are processed
 in plain Python, and `tick` writes changes for readers.
 """
 
@@ -22,7 +22,7 @@ MAX_FLOWS = 1024
 """Room of the table: the maximum of the settings."""
 RATE_NS = 5_000_000_000
 Key = tuple[int, int, int, int, int, int, int]
-"""A flow: source and destination, high and low half each, protocol, ports."""
+"""A flow: source and destination (high and low half each), protocol, ports."""
 Port = tuple[int, int, int]
 """A switch on a path: node, ingress port, egress port."""
 
@@ -39,7 +39,7 @@ class _Hop:
     egress_port: int
 
     def update(self, new: _Hop) -> None:
-        """The same switch and ports, a newer packet."""
+        """Take the values of a newer packet at the same switch and ports."""
         self.time_ns, self.latency_ns, self.occupancy = new.time_ns, new.latency_ns, new.occupancy
         self.highest_latency_ns = max(self.highest_latency_ns, new.latency_ns)
         self.highest_occupancy = max(self.highest_occupancy, new.occupancy)
@@ -63,14 +63,16 @@ class _Flow:
     hops: int = 0
     previous_hops: int = 0
     behind_ns: int | None = None
-    """Our clock minus the first switch's, if its last packet was older than the newest by over JUMP_NS."""
+    """Local clock minus the first switch's, if its last packet was older than the newest by over JUMP_NS."""
     ports: list[Port] = field(default_factory=list)
     path: list[_Hop] = field(default_factory=list)
     previous: list[_Hop] = field(default_factory=list)
 
 
 class TrackedTable:
-    """One writer; readers attach with `TrackedReader`. Times are ns on one clock that does not go back."""
+    """The table of the only writer; readers use `TrackedReader`. Times are ns on a clock that does not go
+    back.
+    """
 
     def __init__(self, path: Path | None, now_ns: int, *, flows: int = MAX_FLOWS) -> None:
         """A table at `path` is continued; None: private memory. Raises RegionError."""
@@ -78,16 +80,16 @@ class TrackedTable:
         self.region = Region.open(path, KIND, VERSION, arrays)
         self.rows: Records = self.region["rows"]
         self._versions: npt.NDArray[np.uint32] = self.region["versions"]
-        torn = (self._versions & 1).astype(np.bool_)  # a killed writer left them odd
+        torn = (self._versions & 1).astype(np.bool_)  # a killed writer may have left them odd
         self.rows[torn] = 0
         self._versions += self._versions & 1
         self.taken = self.late = self.partial = self.changes = 0
-        """Tracked packets accepted; of these, overtaken by a newer one of their flow; without the labels of
-        some switches; with another path than before.
+        """Tracked packets accepted; among these, packets overtaken by a newer one of their flow, packets
+        without the labels of some switches, packets with another path than before.
         """
         self.without_flow = self.unknown = self.rejected = self.evicted = 0
-        """Packets rejected: their last hop does not report the flow; the registers do not list a port; no
-        room.  Flows evicted because others needed their room.
+        """Packets rejected because their last hop does not report the flow, because the registers do not list
+        a port, or because there was no room; flows evicted because others needed their room.
         """
         self.on_path_change: Callable[[Key, Sequence[Port], Sequence[Port]], object] = lambda *_: None
         """Called with a flow, its path and the previous one when the path has changed."""
@@ -100,7 +102,7 @@ class TrackedTable:
 
     @property
     def used(self) -> int:
-        """Flows known."""
+        """Number of known flows."""
         return len(self._flows)
 
     def update(
@@ -108,7 +110,7 @@ class TrackedTable:
     ) -> None:
         """Process the tracked packets among LABEL and LABEL_FLOW records that arrived at `now_ns`.
 
-        `known`: labels of accepted ports, bool [labels]; None: all.
+        `known`: whether a label's port is accepted, bool [labels]; None: all are.
         """
         tracked = int(np.count_nonzero((labels["tracked"] == 1) & (labels["position"] == 0)))
         if not tracked:
@@ -185,8 +187,8 @@ class TrackedTable:
         flow.path, flow.ports, flow.hops = hops, ports, len(labels)
 
     def _is_late(self, flow: _Flow, first: _Hop, now_ns: int) -> bool:
-        """Whether a packet overtook this one, by the first switch's clock, if that was not set back
-        (`LabelTable`).
+        """Whether a newer packet has overtaken this one, by the first switch's clock, unless that was set
+        back (see `LabelTable`).
         """
         newest, before, offset = flow.path[0], flow.behind_ns, now_ns - first.time_ns
         flow.behind_ns = None
@@ -202,7 +204,7 @@ class TrackedTable:
         return True
 
     def _new(self, key: Key, now_ns: int) -> _Flow | None:
-        """A row for a flow; None: there is no room."""
+        """Assign a row to a new flow; None: there is no room."""
         if not self._free:
             if now_ns < self._full_until_ns:
                 return None
@@ -258,7 +260,7 @@ _FIGURES = (
 
 
 def _positions(part: list[Port], whole: list[Port]) -> list[int] | None:
-    """Indices in `whole` of all of `part`, in its order; None: one is missing."""
+    """Indices in `whole` of the items of `part`, in the same order; None: an item is missing."""
     places, at = [], 0
     for port in part:
         try:

@@ -15,7 +15,7 @@ from ..wire.records import Records
 KIND, VERSION = "tracked flows", 2
 FILE_NAME = "labels.tracked"
 HOPS = 32
-"""Hops of a path that are stored; the others are counted."""
+"""Hops of a path that are stored; further hops are only counted."""
 
 TRACKED_HOP = np.dtype(
     [
@@ -23,7 +23,7 @@ TRACKED_HOP = np.dtype(
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the newest packet in this switch
         ("highest_latency_ns", "<u4"),  # since the path was first seen
-        ("occupancy", "<u4"),  # of the egress queue then, bytes
+        ("occupancy", "<u4"),  # of the egress queue at that time, bytes
         ("highest_occupancy", "<u4"),
         ("ingress_port", "<u2"),
         ("egress_port", "<u2"),
@@ -39,11 +39,11 @@ TRACKED_FLOW = np.dtype(
         ("dst_lo", "<u8"),
         ("begin_ns", "<i8"),  # arrival of its first packet
         ("received_ns", "<i8"),  # arrival of the newest
-        ("changed_ns", "<i8"),  # when the newest path was first seen, if there was another before
+        ("changed_ns", "<i8"),  # when the newest path was first seen, if another came before it
         ("packets", "<u8"),  # tracked packets; 0: a free row
-        ("late", "<u8"),  # of these, overtaken by a newer one
-        ("partial", "<u8"),  # of these, without the labels of some switches on the path
-        ("changes", "<u8"),  # of the path
+        ("late", "<u8"),  # tracked packets overtaken by a newer one
+        ("partial", "<u8"),  # tracked packets without the labels of some switches on the path
+        ("changes", "<u8"),  # changes of the path
         ("rate", "<f4"),  # tracked packets per second, over the last full RATE_NS
         ("sport", "<u2"),
         ("dport", "<u2"),
@@ -63,19 +63,19 @@ def arrays_of(flows: int) -> dict[str, Any]:
     return {
         "rows": (TRACKED_FLOW, flows),
         "versions": (np.uint32, flows),
-        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the system clock
+        "ahead": (np.int64, 1),  # how far the clock of all times here is ahead of the system clock, ns
     }
 
 
 class TrackedReader:
-    """Reads the table that another process writes. `attach` one."""
+    """Reads the table that another process writes; `attach` makes one."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
 
     @classmethod
     def attach(cls, path: Path) -> TrackedReader:
-        """Raises RegionError if there is no table."""
+        """Map the table. Raises RegionError if there is none."""
         region = Region.attach(path, KIND, VERSION)
         shape = region.shape()
         size = shape["rows"][1] if "rows" in shape else 0

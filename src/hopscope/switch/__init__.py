@@ -1,1 +1,1 @@
-"""INT on Linux interfaces: programs at tc, their settings, counters and life."""
+"""INT on Linux interfaces: programs at tc, their settings and counters; attaching and removing them."""

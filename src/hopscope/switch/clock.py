@@ -1,6 +1,7 @@
-"""What makes the kernel's atomic time the time since 1970: programs can read the first, but not UTC.
+"""The offset from the kernel's atomic time (CLOCK_TAI) to the time since 1970: BPF programs can read only the
+first.
 
-Chrony or ntpd tells the kernel how far both are apart, 37 s; until then, usually soon after boot, it is 0.
+Chrony or ntpd tells the kernel the offset, 37 s; until then, usually soon after boot, it is 0.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .labels.maps import LabelMaps
 from .layout import CONTROL
 
 LOOK_SECONDS = 1.0
-"""Between two looks at the offset."""
+"""Time between two checks of the offset."""
 _APART_NS = 10**8
-"""Both clocks are read again if reading them took so long, or one was set meanwhile."""
+"""Both clocks are read again if reading them took this long, or if one was set meanwhile."""
 _SECOND_NS = 10**9
 log = logger("switch")
 
@@ -34,7 +35,7 @@ def tai_ns() -> int:
 
 
 def epoch_ns(atomic: Callable[[], int] = tai_ns, wall: Callable[[], int] = time.time_ns) -> int:
-    """What makes `atomic` the time since 1970, ns: whole seconds."""
+    """Offset from `atomic` to the time since 1970, ns; whole seconds."""
     while True:
         before, ahead = wall(), atomic()
         if 0 <= wall() - before < _APART_NS:
@@ -42,12 +43,12 @@ def epoch_ns(atomic: Callable[[], int] = tai_ns, wall: Callable[[], int] = time.
 
 
 def read_epoch(pins: Path) -> int:
-    """What the attached programs add, ns. Raises CaptureError if nothing is attached."""
+    """Offset that the attached programs add, ns. Raises CaptureError if nothing is attached."""
     return int(_control(pins)["epoch_ns"].astype(np.int64))
 
 
 class ClockFollower:
-    """Has the attached programs follow the offset, with one look a second."""
+    """Checks the offset once a second, and passes it to the attached programs."""
 
     def __init__(
         self,
@@ -55,12 +56,12 @@ class ClockFollower:
         read: Callable[[], int] = epoch_ns,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`read`: what programs should add, ns; `steady`: seconds of a monotonic clock."""
+        """`read` gives the offset that programs should add, ns; `steady` the seconds of a monotonic clock."""
         self._pins, self._read, self._steady = pins, read, steady
         self._due = steady()
 
     def turn(self) -> int:
-        """`look`, if it is due; returns 0."""
+        """Call `look` if it is due; returns 0."""
         if self._steady() < self._due:
             return 0
         self._due = self._steady() + LOOK_SECONDS
@@ -68,15 +69,15 @@ class ClockFollower:
         return 0
 
     def look(self) -> None:
-        """Have the programs of INT and INT-label add what is right now."""
+        """Pass the current offset to the programs of INT and INT-label."""
         with suppress(CaptureError):  # nothing is attached now
             self._follow()
 
     def drain(self) -> None:
-        """Nothing waits."""
+        """Does nothing: nothing waits."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""
 
     def _follow(self) -> None:
         right, control = self._read(), _control(self._pins)
@@ -87,13 +88,13 @@ class ClockFollower:
                 maps.set_epoch(right)
         if off:
             log.warning(
-                "atomic time has another offset from UTC: times of INT and labels were off until now",
+                "the offset of atomic time from UTC changed: times of INT and labels were wrong until now",
                 seconds=abs(off) // _SECOND_NS,
             )
 
 
 def _control(pins: Path) -> np.void:
-    """What the programs of INT do, CONTROL, as they read it. Raises CaptureError."""
+    """CONTROL in the map that INT's programs read. Raises CaptureError."""
     try:
         descriptor = pinned(pins / "control")
     except CaptureError as error:

@@ -1,4 +1,4 @@
-"""What the programs of a switch have counted, and the process that sends its reports."""
+"""Counters of a switch's programs, and of the process that sends its reports."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .layout import COUNTERS, SENDER, ReportCount, SwitchCount
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Since the first `attach`."""
+    """Counters since the first `attach`."""
 
     packets: dict[SwitchCount, int]
-    """Packets by what became of them."""
+    """Packets by outcome."""
     reports: dict[ReportCount, int]
-    """Reports by what became of them."""
+    """Reports by outcome."""
 
     def rows(self) -> Iterator[tuple[str, int]]:
-        """(name, number) of each."""
+        """(name, value) of each counter."""
         yield from ((count.label, number) for count, number in self.packets.items())
         yield from ((count.label, number) for count, number in self.reports.items())
 
 
 def read_counters(pins: Path) -> Counters:
-    """Of the programs that are attached. Raises CaptureError if none is."""
+    """Counters of the attached programs. Raises CaptureError if none is attached."""
     try:
         descriptor = pinned(pins / "counters")
     except CaptureError as error:
@@ -44,7 +44,7 @@ def read_counters(pins: Path) -> Counters:
 
 
 def counters_of(counters: int, sender: int) -> Counters:
-    """Of two maps, by their descriptors. Raises CaptureError."""
+    """Counters in two maps, given by their descriptors. Raises CaptureError."""
     rows = mapped(counters, COUNTERS, MAX_PROCESSORS, "counters").copy()
     (process,) = mapped(sender, SENDER, 1, "sender").copy()
     packets, reports = rows["packets"].sum(axis=0), rows["reports"].sum(axis=0)

@@ -1,4 +1,4 @@
-"""The reporter of DTA at a switch: what its programs report, as reports of monitors to a translator."""
+"""The DTA reporter of a switch: turns reports of its programs into reports of monitors to a translator."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .observations import observations_of
 
 
 class Outlet(Protocol):
-    """Where reports of monitors go."""
+    """Destination of monitors' reports."""
 
     def take(self, reports: Reports) -> int:
         """Send them; returns how many were sent."""
 
     def turn(self) -> int:
-        """Do what is due; returns how much."""
+        """Do the work that is due; returns how much was done."""
 
     def close(self) -> None:
-        """Send what is held back, and close."""
+        """Send reports that are held back, and close."""
 
 
 class DtaOutlet:
     """DTA packets in Hopscope's form over UDP, to `hopscope translate`."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Raises CaptureError: the name is not known."""
+        """Raises CaptureError if the name is unknown."""
         self._reporter, none = Reporter(Form.SIZED), no_reports()
         self._reporter.send(none.records, none.arena)  # loads the kernels
         self._udp = UdpSender(host, port)
@@ -47,12 +47,12 @@ class DtaOutlet:
     def take(self, reports: Reports) -> int:
         """Send them; returns how many were sent."""
         before = self._udp.sent
-        with suppress(CaptureError):  # no route now: later ones may have one
+        with suppress(CaptureError):  # no route at present: later reports may have one
             self._udp.send(self._reporter.send(reports.records, reports.arena))
         return self._udp.sent - before
 
     def turn(self) -> int:
-        """Nothing is ever due."""
+        """Does nothing: nothing is ever due."""
         return 0
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class DtaOutlet:
 
 
 class DirectSender:
-    """Takes the switch's datagrams of Telemetry Report 2.0, and has monitors report what is in them."""
+    """Takes the switch's datagrams of Telemetry Report 2.0, and passes their contents to monitors."""
 
     def __init__(self, monitors: Sequence[str], outlet: Outlet, *, int_port: int | None = None) -> None:
         """`int_port`: UDP port that announces INT. Raises MonitorError for an unknown monitor."""
@@ -72,12 +72,12 @@ class DirectSender:
         self._decoder.decode(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)))  # loads the kernel
         self._packets = 0
         self.made = 0
-        """Reports that monitors made."""
+        """Number of reports that monitors made."""
         self.sent = 0
-        """Of these, those that were sent."""
+        """Number of reports that were sent."""
 
     def take(self, datagrams: FrameBatch) -> None:
-        """Report what is in these datagrams."""
+        """Pass the contents of these datagrams to the monitors, and send their reports."""
         batch = self._decoder.decode(datagrams)
         seen = observations_of(batch, self._packets, time.time_ns())
         self._packets += len(batch.reports)
@@ -91,11 +91,11 @@ class DirectSender:
             self.sent += self._outlet.take(reports)
 
     def turn(self) -> int:
-        """Do what the outlet has to do; returns how much."""
+        """Let the outlet do the work that is due; returns how much was done."""
         return self._outlet.turn()
 
     def drain(self) -> None:
-        """Nothing is held back but by the outlet."""
+        """Does nothing: only the outlet holds reports back."""
 
     def close(self) -> None:
         """Close the outlet."""

@@ -17,12 +17,12 @@ from .layout import DROP_CONTROL, SHARED
 from .settings import SwitchSettings
 
 LINK, REASONS = "drops", "drop_reasons"
-"""Names of the pins: of the link, and of the counts."""
+"""Names of the pins of the link and of the counters."""
 _PREFIX = "SKB_DROP_REASON_"
 
 
 def attach_drops(settings: SwitchSettings) -> None:
-    """Report packets of the watch list that are dropped in this network namespace, from now on. Raises
+    """Start to report packets of the watch list that are dropped in this network namespace. Raises
     CaptureError.
     """
     failure: CaptureError | None = None
@@ -46,7 +46,7 @@ def attach_drops(settings: SwitchSettings) -> None:
 
 
 def detach_drops(pins: Path) -> None:
-    """Report drops no longer."""
+    """Stop reporting drops."""
     (pins / LINK).unlink(missing_ok=True)
 
 

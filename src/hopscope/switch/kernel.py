@@ -1,4 +1,4 @@
-"""What this kernel allows a switch, found by loading and attaching nothing that stays."""
+"""What this kernel supports of a switch, found without leaving anything loaded or attached."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .settings import SwitchSettings
 
 
 def allowed(settings: SwitchSettings) -> Iterator[tuple[str, str, str]]:
-    """(what, what was found, what to do about it or empty)."""
+    """(subject, finding, remedy; empty: none is needed)."""
     try:
         with closing(SwitchProgram(settings)):
-            yield "programs", "this kernel takes them", ""
+            yield "programs", "this kernel accepts them", ""
     except CaptureError as error:
         yield "programs", "cannot be loaded", str(error)
     if has_function("tcx_prog_attach"):
@@ -28,14 +28,14 @@ def allowed(settings: SwitchSettings) -> Iterator[tuple[str, str, str]]:
     if has_function("bpf_cast_to_kern_ctx"):
         yield "queue_occupancy", "known", ""
     else:
-        yield "queue_occupancy", "not known", "it needs Linux 6.2; the value in packets is all ones"
+        yield "queue_occupancy", "unknown", "this needs Linux 6.2; packets carry all ones instead"
     reasons = len(enumeration("skb_drop_reason"))
     if reasons:
         yield "drop reports", f"this kernel has {reasons} reasons", ""
     else:
-        yield "drop reports", "none", "they need a kernel with type information (BTF)"
+        yield "drop reports", "none", "these need a kernel with type information (BTF)"
     if problem := file_system_problem(settings.pins):
-        yield "pins", f"{settings.pins} cannot be made", problem
+        yield "pins", f"{settings.pins} cannot be created", problem
     for interface in (*settings.interfaces, *settings.hosts):
         if not exists(interface):
             yield interface, "no such interface in this network namespace", "attach fails"

@@ -1,4 +1,4 @@
-"""What the programs of a switch and Python share: `bpf/switch.h` in NumPy's words."""
+"""Structures that the programs of a switch and Python share: `bpf/switch.h` as NumPy types."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from ..settings.watch import MAX_WATCHES
 
 SHARED = ("control", "counters", "ports", "watches", "reports", "sender")
-"""Maps that all programs of a switch share, and that outlive the process: names of their pins."""
+"""Names of the pins of the maps that all programs of a switch share, and that outlive the process."""
 REPORT_RING_BYTES = 1 << 22
-"""Of the ring of reports."""
+"""Size of the ring of reports."""
 
 
 class SwitchCount(IntEnum):
@@ -28,7 +28,7 @@ class SwitchCount(IntEnum):
     POSTCARD = 4
     """Unchanged, and reported: INT-MX in transit, or INT-XD."""
     SINK = 5
-    """Its INT was removed and reported, also if the packet is for this machine."""
+    """Its INT was removed and reported, even if the packet is for this machine."""
     FAILED = 6
     """Dropped: the kernel ran out of memory halfway through a change."""
     OTHER = 7
@@ -52,7 +52,7 @@ class SwitchCount(IntEnum):
     FULL = 16
     """Unchanged: its INT has the greatest length that the shim can state."""
     REFUSED = 17
-    """Unchanged: the kernel did not let it grow."""
+    """Unchanged: the kernel refused to enlarge the packet."""
 
     @property
     def label(self) -> str:
@@ -61,8 +61,8 @@ class SwitchCount(IntEnum):
 
 
 class ReportCount(IntEnum):
-    """What happened to the reports of a switch: the first four are counted by its programs (enum
-    report_count), the others by the process that sends.
+    """What happened to the reports of a switch. Its programs count the first four (enum report_count), the
+    sending process the others.
     """
 
     QUEUED = 0
@@ -78,7 +78,7 @@ class ReportCount(IntEnum):
     DATAGRAMS = 5
     """Datagrams sent; one can hold several reports."""
     FAILED = 6
-    """Datagrams that the network stack did not take, for example because there was no route."""
+    """Datagrams that the network stack did not accept, for example because there was no route."""
 
     @property
     def label(self) -> str:
@@ -87,11 +87,11 @@ class ReportCount(IntEnum):
 
 
 PROGRAM_REPORTS = 4
-"""Reports that programs count: the first of ReportCount."""
+"""Number of the first members of ReportCount, which programs count."""
 
 
 class Protocol(IntEnum):
-    """Protocols of an entry of the watch list; numbers of IP, but for ANY."""
+    """Protocols of an entry of the watch list: IP protocol numbers, except ANY."""
 
     ANY = 0
     """TCP and UDP."""
@@ -100,16 +100,16 @@ class Protocol(IntEnum):
 
 
 class IntMode(IntEnum):
-    """What is done with a packet of the watch list (enum int_mode)."""
+    """How a packet of the watch list is treated (enum int_mode)."""
 
     MD = 0
-    """INT-MD: it carries what hops write into it."""
+    """INT-MD: it carries the metadata that hops write into it."""
     MX = 1
-    """INT-MX: it carries instructions alone, and hops report."""
+    """INT-MX: it carries only instructions, and hops report."""
     XD = 2
     """INT-XD: it does not change, and hops report."""
     DROPS = 3
-    """Nothing, but if it is dropped."""
+    """Reported only if it is dropped."""
 
     @property
     def label(self) -> str:
@@ -136,18 +136,18 @@ WATCH = np.dtype(
 
 WATCH_LIST = np.dtype([("count", "<u4"), ("reserved", "<u4"), ("watch", WATCH, (MAX_WATCHES,))])
 WATCHES = np.dtype([("active", "<u4"), ("reserved", "<u4"), ("lists", WATCH_LIST, (2,))])
-"""The watch list, and the one that takes its place (struct switch_watches)."""
+"""The watch list, and the list that replaces it (struct switch_watches)."""
 
 DROP_CONTROL = np.dtype(
     [
-        ("interval_ns", "<u8"),  # between two reports of a processor, if there are many
+        ("interval_ns", "<u8"),  # between two reports of a CPU, if there are many
         ("network", "<u4"),  # number of the network namespace
         ("port", "<u4"),  # 0: the DSCP announces INT
         ("dscp", "<u4"),
         ("reserved", "<u4"),
     ]
 )
-"""What the program that reports drops does (struct drop_control)."""
+"""Settings of the program that reports drops (struct drop_control)."""
 
 CONTROL = np.dtype(
     [
@@ -156,25 +156,25 @@ CONTROL = np.dtype(
         ("hop_limit", "<u4"),
         ("port", "<u4"),  # 0: the DSCP announces INT
         ("dscp", "<u4"),
-        ("processors", "<u4"),  # possible ones
-        ("epoch_ns", "<u8"),  # what makes CLOCK_TAI the time since 1970
+        ("processors", "<u4"),  # number of possible CPUs
+        ("epoch_ns", "<u8"),  # offset from CLOCK_TAI to the time since 1970
     ]
 )
-"""What a program does (struct switch_control)."""
+"""Settings of a program (struct switch_control)."""
 
 COUNTERS = np.dtype([("packets", "<u8", (len(SwitchCount),)), ("reports", "<u8", (PROGRAM_REPORTS,))])
-"""Counters of one processor (struct switch_counters)."""
+"""Counters of one CPU (struct switch_counters)."""
 
 PORT = np.dtype(
     [
-        ("longest", "<u4"),  # bytes of a frame, without a VLAN tag
-        ("mbits", "<u4"),  # a second; 0: not known, or its load is not asked for
+        ("longest", "<u4"),  # longest frame, bytes, without a VLAN tag
+        ("mbits", "<u4"),  # speed, Mbit/s; 0: unknown, or the utilisation is not needed
         ("window_ns", "<u8"),
         ("window_bytes", "<u8"),
         ("utilization", "<u4"),  # in 1/100 %
         ("queue", "<u4"),  # packets
         ("hops", "<u8"),  # packets whose latency was known
-        ("latency_ns", "<u8"),  # their sum
+        ("latency_ns", "<u8"),  # sum of their latencies
     ]
 )
 """An interface (struct switch_port)."""
@@ -182,4 +182,4 @@ PORT = np.dtype(
 SENDER = np.dtype(
     [(name, "<u8") for name in ("alive_ns", "sequence", "lost", "reports", "datagrams", "failed")]
 )
-"""What the process that sends reports writes (struct switch_sender)."""
+"""Values that the process that sends reports writes (struct switch_sender)."""

@@ -1,4 +1,4 @@
-"""Reports of a switch as observations, which the monitors of DTA take."""
+"""Reports of a switch as observations, the input of DTA's monitors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _MAPPED, _ONES_32 = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
 
 
 def observations_of(batch: ReportBatch, first: int, now_ns: int) -> Records:
-    """OBSERVATION records: every hop of every report that was read and has a flow, in path order.
+    """OBSERVATION records: every hop of every accepted report with a flow, in path order.
 
-    `first`: number of the first report, by which observations of one packet are known.  A report with a path
-    and a hop of its own is a sink's.
+    `first`: number of the first report; observations of one packet have the same number.  A report with a
+    path and a hop of its own comes from a sink.
     """
     carried = batch.reports["carried"]
     reports = batch.reports[(batch.reports["reason"] == Reason.NONE) & (carried & Carried.FLOW != 0)]
     own = (reports["carried"] & Carried.OWN_HOP != 0).astype(np.int64)
     hops = reports["hop_count"].astype(np.int64) + own
-    counts = np.maximum(hops, 1)  # one without any hop tells at least of a packet at its node
+    counts = np.maximum(hops, 1)  # a report without hops still shows a packet at its node
     of = np.repeat(np.arange(len(reports)), counts)
     place = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
     report, has = reports[of], hops[of] > 0
@@ -51,7 +51,7 @@ def observations_of(batch: ReportBatch, first: int, now_ns: int) -> Records:
 
 
 def _folded(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
-    """Addresses in 32 bits; those of IPv6 one by one."""
+    """Addresses folded to 32 bits; IPv6 addresses are folded one by one."""
     folded = low & _ONES_32
     for row in np.flatnonzero((high != 0) | (low >> np.uint64(32) != _MAPPED)).tolist():
         folded[row] = fold(int(high[row]), int(low[row]))

@@ -1,4 +1,4 @@
-"""The programs of a switch: loaded with settings, attached to its interfaces, their counters, and removed."""
+"""Loads the programs of a switch, attaches them to its interfaces, reads their counters, and removes them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from .watches import write
 
 _ETHERNET = 14
 _CONTEXT, _INGRESS_AT, _INDEX_AT, _GSO_AT = 192, 36, 40, 176
-"""Bytes of struct __sk_buff, and where it has the indexes of interfaces and the size of segments."""
+"""Size of struct __sk_buff, and offsets of the interface indexes and the segment size in it, bytes."""
 
 
 class SwitchProgram:
-    """The programs in the kernel. They are there until `close`, but for what `attach` has pinned."""
+    """The programs in the kernel. `close` frees them, except those that `attach` has pinned."""
 
     def __init__(self, settings: SwitchSettings, *, pins: Path | None = None) -> None:
-        """Load them; `pins`: folder of the maps that they share with programs before them, and that outlive
-        this process. Raises CaptureError.
+        """Load the programs. `pins`: folder of the maps that they share with earlier programs, and that
+        outlive this process. Raises CaptureError.
         """
         self._object = BpfObject(SOURCES / SWITCH_OBJECT)
         if pins is not None:
@@ -59,24 +59,24 @@ class SwitchProgram:
         """
         known = dict(HashMap(self._object.descriptor("ports"), 4, PORT.itemsize).items())
         before = known.get(index.to_bytes(4, sys.byteorder), bytes(PORT.itemsize))
-        port = np.frombuffer(before, PORT).copy()  # what is counted goes on
+        port = np.frombuffer(before, PORT).copy()  # its counters continue
         port["longest"], port["mbits"] = mtu + _ETHERNET, mbits
         self._object.put("ports", index, port.tobytes())
 
     def attach(self, program: str, direction: Direction, index: int, pin: Path) -> None:
-        """Run one at an interface, also when this process has ended. Raises CaptureError."""
+        """Attach a program to an interface; it stays after this process has ended. Raises CaptureError."""
         run_at(self._object.program(program), index, direction, pin)
 
     def counters(self) -> Counters:
-        """What they have counted."""
+        """The programs' counters."""
         return counters_of(self._object.descriptor("counters"), self._object.descriptor("sender"))
 
     def counts(self) -> dict[SwitchCount, int]:
-        """Packets by what became of them."""
+        """Packets by outcome."""
         return self.counters().packets
 
     def report(self) -> int:
-        """Let them make reports for two seconds; the descriptor of the ring with them."""
+        """Let the programs make reports for two seconds; returns the descriptor of the ring of reports."""
         sender = self._object.memory("sender", SENDER.itemsize).view(SENDER)[0]
         sender["alive_ns"] = time.monotonic_ns()
         return self._object.descriptor("reports")
@@ -84,7 +84,7 @@ class SwitchProgram:
     def leave(
         self, frame: bytes, *, ingress: int = 0, egress: int = 1, gso: int = 0, program: str = "egress"
     ) -> tuple[int, bytes]:
-        """Give `egress`, or `sink`, a frame as if it left: (verdict, the frame as it leaves). Raises
+        """Run `egress` or `sink` on a frame as if it left; returns (verdict, resulting frame). Raises
         CaptureError.
         """
         context = bytearray(_CONTEXT)
@@ -93,17 +93,19 @@ class SwitchProgram:
         return self._object.changed(program, frame, room=256, context=bytes(context))
 
     def run(self, program: str, frame: bytes, repeat: int = 1) -> tuple[int, int]:
-        """Give a program a frame: (its verdict, mean ns of `repeat` runs). Raises CaptureError."""
+        """Run a program on a frame; returns (verdict, mean duration of `repeat` runs, ns). Raises
+        CaptureError.
+        """
         return self._object.run(program, frame, repeat)
 
     def close(self) -> None:
-        """Free them, but for what is pinned."""
+        """Free the programs, except pinned ones."""
         self._object.close()
 
 
 def attach(settings: SwitchSettings) -> None:
-    """Attach the programs to all interfaces, in place of those of an earlier call.  Where it fails, what ran
-    before goes on, with these settings or the earlier ones. Raises CaptureError.
+    """Attach the programs to all interfaces, replacing those of an earlier call.  If this fails, the earlier
+    programs continue to run, with these settings or the earlier ones.  Raises CaptureError.
     """
     indexes = {name: ethernet_index_of(name) for name in (*settings.interfaces, *settings.hosts)}
     check_segments(settings)
@@ -152,7 +154,7 @@ def attach(settings: SwitchSettings) -> None:
 
 
 def detach(settings: SwitchSettings) -> bool:
-    """Remove programs, counters and their folder; returns whether there was anything. Raises CaptureError."""
+    """Remove programs, counters and their folder; returns whether they existed. Raises CaptureError."""
     if not settings.pins.is_dir():
         return False
     for pin in _links(settings.pins):
@@ -168,7 +170,7 @@ def detach(settings: SwitchSettings) -> bool:
 
 
 def label_counts(settings: SwitchSettings) -> dict[LabelCount, int]:
-    """Packets by what INT-label made of them since `attach`; empty without it. Raises CaptureError."""
+    """Packets by outcome of INT-label since `attach`; empty without INT-label. Raises CaptureError."""
     if settings.label is None:
         return {}
     with closing(LabelMaps.pinned(settings.pins)) as maps:
@@ -176,7 +178,7 @@ def label_counts(settings: SwitchSettings) -> dict[LabelCount, int]:
 
 
 def attached(settings: SwitchSettings) -> list[str]:
-    """Interfaces at which the programs run; one that is gone is not among them."""
+    """Existing interfaces at which the programs run."""
     found = []
     for pin in settings.pins.glob(f"{Direction.EGRESS.label}-*"):
         with suppress(OSError):
@@ -185,7 +187,7 @@ def attached(settings: SwitchSettings) -> list[str]:
 
 
 def control_of(settings: SwitchSettings) -> Records:
-    """Settings as the programs read them, CONTROL [1]."""
+    """Settings in the programs' form, CONTROL [1]."""
     control = np.zeros(1, CONTROL)
     row = control[0]
     row["processors"] = os.sysconf("SC_NPROCESSORS_CONF")

@@ -1,4 +1,4 @@
-"""Individual reports to datagrams of Telemetry Report 2.0, compiled."""
+"""Kernel that puts individual reports into datagrams of Telemetry Report 2.0."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def put32(out: Any, at: Any, value: Any) -> None:
 
 @kernel
 def pack(arena: Any, frames: Any, out: Any, datagrams: Any, node_id: Any, sequence: Any, most: Any) -> Any:
-    """Put reports (FRAME [n] of `arena`) into datagrams of at most `most` bytes, or of one report; returns
-    their number.
+    """Put reports (FRAME [n] of `arena`) into datagrams of at most `most` bytes, or of one longer report;
+    returns the number of datagrams.
 
-    `out` is uint8 with room for all reports and a group header for each; `datagrams` is FRAME [n].  Numbers
-    go on from `sequence`.  A report without a length of its own, 0xff, is the last one of its datagram
-    (Telemetry Report 2.0, 3.2).
+    `out` is uint8 with room for all reports and a group header for each; `datagrams` is FRAME [n].  Sequence
+    numbers continue from `sequence`.  A report whose length is not stated (0xff) is the last one of its
+    datagram (Telemetry Report 2.0, 3.2).
     """
     count, at, start, full = 0, U64(0), U64(0), True
     for i in range(len(frames)):

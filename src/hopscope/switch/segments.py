@@ -1,4 +1,4 @@
-"""Segments of TCP that the kernel merges before a program sees them: INT needs single packets."""
+"""TCP segments that the kernel merges before a program sees them: INT needs single packets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ..capture.ring.offload import features
 from .settings import SwitchSettings
 
 MERGING = {"rx-gro": "gro", "rx-lro": "lro", "rx-gro-hw": "rx-gro-hw", "rx-gro-list": "rx-gro-list"}
-"""Features that merge what an interface receives, and what ethtool calls them."""
+"""Features that merge packets that an interface receives, with their names in ethtool."""
 
 
 def check_segments(settings: SwitchSettings) -> None:
-    """Raises CaptureError if TCP that this machine forwards is to get INT, and its segments are merged."""
+    """Raises CaptureError if TCP packets that this machine forwards should get INT, but are merged."""
     if len(settings.interfaces) + len(settings.hosts) < 2:
         return
     if not any(watch.protocol != "udp" and watch.mode in ("md", "mx") for watch in settings.watch):
@@ -22,6 +22,6 @@ def check_segments(settings: SwitchSettings) -> None:
         if active:
             words = " ".join(f"{name} off" for name in active)
             raise CaptureError(
-                f"{interface} merges segments of TCP that it receives, and these get no INT: "
-                f'`ethtool -K {interface} {words}`, or watch TCP with mode = "xd"'
+                f"{interface} merges TCP segments that it receives, and merged segments get no INT: "
+                f'run `ethtool -K {interface} {words}`, or watch TCP with mode = "xd"'
             )

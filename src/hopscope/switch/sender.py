@@ -1,4 +1,4 @@
-"""The process that sends the reports of a switch: from the ring of its programs to the collector."""
+"""The process that sends the reports of a switch from the ring of its programs to the collector."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .counters import read_counters
 from .layout import REPORT_RING_BYTES, SENDER, ReportCount
 
 MOST_BYTES = 1400
-"""Of a datagram with several reports: with all headers it fits into an MTU of 1500."""
+"""Longest datagram with several reports: with all headers it fits into an MTU of 1500."""
 PAUSE_SECONDS = 0.005
-"""Between turns with little work."""
+"""Pause between turns with little work."""
 BUSY = FRAMES // 4
-"""A turn with so many reports is followed by the next one."""
+"""After a turn with this many reports, the next turn follows without a pause."""
 
 
 class ReportSender:
-    """Sends what the programs put into the ring, until `close`.  While it runs they make reports."""
+    """Sends the reports that the programs put into the ring, until `close`; they make reports meanwhile."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class ReportSender:
         port: int,
         also: Callable[[FrameBatch], object] = lambda datagrams: None,
     ) -> None:
-        """To a collector, unless `host` is empty; `also` gets the same datagrams. Raises CaptureError:
-        nothing is attached, another process sends, or the collector's name is not known.
+        """`host` and `port`: of the collector; none if `host` is empty. `also` gets the same datagrams.
+        Raises CaptureError if nothing is attached, another process sends, or the collector's name is unknown.
         """
         from ..base.jit import readonly
         from .report_kernel import GROUP_BYTES, pack
@@ -66,7 +66,7 @@ class ReportSender:
         self._state["alive_ns"] = time.monotonic_ns()
 
     def turn(self) -> int:
-        """Send the reports that are there; returns how many."""
+        """Send the reports in the ring; returns how many."""
         self._alive()
         batch = self._ring.receive()
         if batch is None:
@@ -87,12 +87,14 @@ class ReportSender:
         if self._udp is None:
             return len(batch)
         before = self._udp.sent
-        with suppress(CaptureError):  # no route now: later ones may have one
+        with suppress(CaptureError):  # no route at present: later datagrams may have one
             self._udp.send(batch)
         return self._udp.sent - before
 
     def _skip_lost(self) -> None:
-        """Leave a gap in the sequence for reports that found no room in the ring: the collector counts it."""
+        """Skip sequence numbers for reports that found no room in the ring, so that the collector counts
+        them.
+        """
         lost = read_counters(self._pins).reports[ReportCount.RING_FULL]
         self._state["sequence"] += np.uint64(lost - int(self._state["lost"]))
         self._state["lost"] = lost
@@ -103,7 +105,7 @@ class ReportSender:
             pass
 
     def close(self) -> None:
-        """Programs make no reports any more."""
+        """Stop the programs from making reports, and release the ring."""
         self._state["alive_ns"] = 0
         if self._udp is not None:
             self._udp.close()
@@ -112,7 +114,7 @@ class ReportSender:
 
 
 def _state(pins: Path) -> np.void:
-    """What programs and `status` read of the process, SENDER."""
+    """The process's values that programs and `status` read, SENDER."""
     descriptor = pinned(pins / "sender")
     try:
         state: np.void = mapped(descriptor, SENDER, 1, pins / "sender")[0]
@@ -122,7 +124,7 @@ def _state(pins: Path) -> np.void:
 
 
 def _locked(pins: Path) -> socket.socket:
-    """What no other process has that sends: a ring has one reader. Raises CaptureError."""
+    """A lock that only one sending process can hold: a ring has one reader. Raises CaptureError."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         folder = pins.stat()

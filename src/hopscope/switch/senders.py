@@ -1,4 +1,4 @@
-"""What `hopscope switch run` does: it sends reports, also as DTA, and labels, and follows the clock."""
+"""The work of `hopscope switch run`: sends reports (also as DTA) and labels, and follows the clock."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .settings import SwitchSettings
 
 
 class Senders:
-    """The senders of the settings, as one."""
+    """All senders that the settings name, as one."""
 
     def __init__(self, settings: SwitchSettings, outlet: Outlet | None = None) -> None:
-        """`outlet`: where DTA goes. Raises CaptureError: nothing is attached, another process sends, or a
-        name is not known.
+        """`outlet`: destination of DTA. Raises CaptureError if nothing is attached, another process sends, or
+        a name is unknown.
         """
         self._senders: list[Process] = [ClockFollower(settings.pins)]
         self.rings: list[int] = []
         """Descriptors of their rings."""
         self.places: list[str] = []
-        """What goes where, for people."""
+        """Lines for people that say which data is sent where."""
         to, direct, label = settings.collector, settings.direct, settings.label
         reporter = None
         if outlet is not None and direct is not None:
@@ -35,7 +35,7 @@ class Senders:
             reports = ReportSender(settings.pins, settings.node_id, *place, also=also)
             self._add(reports, reports.ring, f"reports go to {to}" if to else "")
         if reporter is not None:
-            self._senders.append(reporter)  # it closes after what feeds it
+            self._senders.append(reporter)  # it must close after the senders that feed it
         if label is not None and label.collector:
             labels = LabelSender(settings.pins, *host_and_port(label.collector))
             self._add(labels, labels.ring, f"labels go to {label.collector}")
@@ -46,7 +46,7 @@ class Senders:
         self.places += [place] if place else []
 
     def turn(self) -> int:
-        """Send what is there; returns how much."""
+        """Send everything that waits; returns how much was sent."""
         return sum(sender.turn() for sender in self._senders)
 
     def drain(self) -> None:
@@ -55,10 +55,10 @@ class Senders:
             sender.drain()
 
     def close(self) -> None:
-        """Let go of rings and sockets."""
+        """Release rings and sockets."""
         for sender in self._senders:
             sender.close()
 
 
 def _nothing(_: FrameBatch) -> None:
-    """Reports go to the collector alone."""
+    """For reports that go only to the collector."""

@@ -1,4 +1,4 @@
-"""What makes a Linux machine a switch that writes INT: the table `[switch]` of a file of its own."""
+"""Settings of a Linux machine that is a switch and writes INT: the table `[switch]` of a file of its own."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BITS: dict[str, int] = {
     "ingress_timestamp": 0x0800, "egress_timestamp": 0x0400, "wide_interfaces": 0x0200,
     "egress_utilization": 0x0100,
 }  # fmt: skip
-"""Bit of the instruction bitmap of what Linux knows of a packet (INT 2.1, 5.8)."""
+"""Bit in the instruction bitmap for each value that Linux knows about a packet (INT 2.1, 5.8)."""
 
 
 class SwitchLabelSettings(LabellingSettings):
-    """INT-label: ports label packets that they forward, and take labels off packets that go to hosts."""
+    """INT-label: ports label packets that they forward, and remove labels from packets that go to hosts."""
 
     too_long: Literal["skip"] = "skip"
     """A packet gets no label that would make it too long for the MTU."""
@@ -53,7 +53,7 @@ class SwitchDirectSettings(Section):
     """
     collectors: tuple[str, ...] = ()
     """Addresses of collectors' NICs (`hopscope direct serve`), instead of a translator: `hopscope switch run`
-    writes into their memory by RoCEv2, UDP port 4791.
+    writes into their memory through RoCEv2, UDP port 4791.
     """
     address: str = "127.0.0.2"
     """This machine's address towards the collectors."""
@@ -71,7 +71,7 @@ class SwitchDirectSettings(Section):
 
     @property
     def place(self) -> str:
-        """Where reports go; empty: nowhere."""
+        """Destination of reports; empty: none."""
         return self.translator or ", ".join(self.collectors)
 
 
@@ -107,18 +107,20 @@ class SwitchSettings(Section):
     """Metadata that hops are asked for: `node_id`, `interfaces` (numbers of 16 bits), `hop_latency` (ns),
     `queue_occupancy` (packets in the qdisc), `ingress_timestamp` and `egress_timestamp` (ns since 1970),
     `wide_interfaces` (numbers of 32 bits), `egress_utilization` (of the link, in 1/100 %). This machine
-    measures the utilisation only if it is among them.
+    measures the utilisation only if it is requested.
     """
     label: SwitchLabelSettings | None = None
-    """INT-label at the same interfaces: `interfaces` lead to switches, `hosts` to hosts."""
+    """INT-label at the same interfaces: `interfaces` lead to switches, and `hosts` to hosts."""
     drops: bool = False
-    """Report packets of the watch list that the kernel drops, with its reason."""
+    """Whether to report packets of the watch list that the kernel drops, with its reason."""
     drop_rate: Annotated[int, Field(ge=1, le=10**6)] = 1000
-    """Most drop reports per second and processor; further ones are only counted (`reports_limited`)."""
+    """Maximum drop reports per second and CPU; further ones are only counted (`reports_limited`)."""
     direct: SwitchDirectSettings | None = None
     """Direct telemetry access, in addition to `collector` or instead of it."""
     pins: Path = Path("/sys/fs/bpf/hopscope-switch")
-    """Folder in a BPF file system, made by `attach`, that keeps programs and counters after the command."""
+    """Folder in a BPF file system, created by `attach`, that keeps programs and counters after the command
+    ends.
+    """
 
     @model_validator(mode="after")
     def _is_on_one_side(self) -> SwitchSettings:
@@ -128,7 +130,7 @@ class SwitchSettings(Section):
 
     @property
     def bitmap(self) -> int:
-        """The instruction bitmap of the source."""
+        """The instruction bitmap that this INT source writes."""
         return sum(BITS[item] for item in set(self.instructions))
 
 

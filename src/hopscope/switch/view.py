@@ -1,4 +1,6 @@
-"""What a switch does now: rates of its counters, and its interfaces; metrics of Prometheus."""
+"""The current state of a switch: rates of its counters, and its interfaces; as text and as Prometheus
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -24,33 +26,33 @@ from .settings import SwitchSettings
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that is counted, at one time."""
+    """All counters at one time."""
 
     seconds: float
-    """CLOCK_MONOTONIC."""
+    """Time of the snapshot, CLOCK_MONOTONIC."""
     counters: Counters
     drops: dict[str, int]
     """Dropped packets by the kernel's reason."""
     ports: dict[str, np.void] = field(default_factory=dict)
     """PORT of each interface, by its name."""
     labels: dict[LabelCount, int] = field(default_factory=dict)
-    """Packets by what INT-label made of them; empty without it."""
+    """Packets by outcome of INT-label; empty without INT-label."""
 
     def rows(self) -> Iterator[tuple[str, int]]:
-        """(name, number) of each counter."""
+        """(name, value) of each counter."""
         yield from self.counters.rows()
         yield from ((count.label, number) for count, number in self.labels.items())
         yield from ((f"dropped_{reason}", number) for reason, number in self.drops.items())
 
 
 def take(settings: SwitchSettings) -> Snapshot:
-    """What is counted now. Raises CaptureError if nothing is attached."""
+    """The current counters. Raises CaptureError if nothing is attached."""
     counters, lost = read_counters(settings.pins), drops(settings.pins)
     descriptor = pinned(settings.pins / "ports")
     ports = {}
     try:
         for key, value in HashMap(descriptor, 4, PORT.itemsize).items():
-            with suppress(OSError):  # an interface that is gone
+            with suppress(OSError):  # the interface no longer exists
                 name = socket.if_indextoname(int.from_bytes(key, sys.byteorder))
                 ports[name] = np.frombuffer(value, PORT)[0]
     finally:
@@ -59,7 +61,7 @@ def take(settings: SwitchSettings) -> Snapshot:
 
 
 def rates(before: Snapshot, now: Snapshot) -> Iterator[tuple[str, float, int]]:
-    """(counter, a second between two snapshots, total) of counters that are not 0."""
+    """(counter, rate per second between two snapshots, total) of counters that are not 0."""
     spent = now.seconds - before.seconds
     earlier = dict(before.rows())
     for name, total in now.rows():
@@ -70,8 +72,8 @@ def rates(before: Snapshot, now: Snapshot) -> Iterator[tuple[str, float, int]]:
 def port_values(
     before: Snapshot, now: Snapshot
 ) -> Iterator[tuple[str, float, float | None, int, float | None]]:
-    """(interface, hops a second, their mean latency in us, packets in its queue, utilisation in %); None: not
-    known.
+    """(interface, hops per second, their mean latency in us, packets in its queue, utilisation in %); None:
+    unknown.
     """
     spent = now.seconds - before.seconds
     for name, port in now.ports.items():
@@ -83,7 +85,7 @@ def port_values(
 
 
 def screen(before: Snapshot, now: Snapshot) -> str:
-    """All of it as text."""
+    """Rates and interfaces as text."""
     lines = [f"{'interface':<16}{'hops/s':>10}{'latency us':>12}{'queue':>8}{'used %':>8}"]
     for name, hops, latency, queue, used in port_values(before, now):
         shown = "-" if latency is None else f"{latency:,.1f}"
@@ -95,7 +97,7 @@ def screen(before: Snapshot, now: Snapshot) -> str:
 
 
 def metrics(settings: SwitchSettings) -> str:
-    """All of it as metrics of Prometheus (text format). Raises CaptureError."""
+    """Counters and interfaces as Prometheus metrics (text format). Raises CaptureError."""
     from prometheus_client import generate_latest
     from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.registry import Collector
@@ -104,12 +106,8 @@ def metrics(settings: SwitchSettings) -> str:
 
     class Families(Collector):
         def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-            packets = CounterMetricFamily(
-                "hopscope_int_packets", "Packets by what became of them.", labels=["result"]
-            )
-            reports = CounterMetricFamily(
-                "hopscope_int_reports", "Reports by what became of them.", labels=["result"]
-            )
+            packets = CounterMetricFamily("hopscope_int_packets", "Packets by outcome.", labels=["result"])
+            reports = CounterMetricFamily("hopscope_int_reports", "Reports by outcome.", labels=["result"])
             dropped = CounterMetricFamily(
                 "hopscope_int_drops", "Packets of the watch list that were dropped.", labels=["reason"]
             )
@@ -120,14 +118,14 @@ def metrics(settings: SwitchSettings) -> str:
             for reason, number in now.drops.items():
                 dropped.add_metric([reason], number)
             labels = CounterMetricFamily(
-                "hopscope_int_labels", "Packets by what INT-label made of them.", labels=["result"]
+                "hopscope_int_labels", "Packets by outcome of INT-label.", labels=["result"]
             )
             for label, number in now.labels.items():
                 labels.add_metric([label.label.removeprefix("label_")], number)
             yield from (packets, reports, dropped, labels)
             for name, help_, column, scale in (
                 ("hops", "Packets whose latency was measured.", "hops", 1.0),
-                ("latency_seconds", "Sum of their latencies.", "latency_ns", 1e-9),
+                ("latency_seconds", "Sum of the measured latencies.", "latency_ns", 1e-9),
             ):
                 counter = CounterMetricFamily(f"hopscope_int_{name}", help_, labels=["interface"])
                 for interface, port in now.ports.items():
@@ -135,11 +133,11 @@ def metrics(settings: SwitchSettings) -> str:
                 yield counter
             queue = GaugeMetricFamily(
                 "hopscope_int_queue_packets",
-                "Packets in the queue, when last looked at.",
+                "Packets in the queue, as last measured.",
                 labels=["interface"],
             )
             used = GaugeMetricFamily(
-                "hopscope_int_utilization_ratio", "Use of the link.", labels=["interface"]
+                "hopscope_int_utilization_ratio", "Utilisation of the link.", labels=["interface"]
             )
             for interface, port in now.ports.items():
                 queue.add_metric([interface], float(port["queue"]))

@@ -1,4 +1,4 @@
-"""The watch list of a switch, in a map that its programs read: it is read and replaced while they run."""
+"""Reads and replaces the watch list of a switch, in a map that its programs use, while they run."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ..wire.records import Records
 from .layout import WATCH, WATCHES, IntMode, Protocol
 
 _GRACE_SECONDS = 0.01
-"""No packet takes a program so long: after it, none reads the list that was replaced."""
+"""Longer than a program takes for any packet: after this, no program reads the replaced list."""
 
 
 def read_watches(pins: Path) -> tuple[WatchSettings, ...]:
-    """The entries that count now, in order. Raises CaptureError if nothing is attached."""
+    """The entries in force, in order. Raises CaptureError if nothing is attached."""
     with _mapped(pins) as watches:
         current = watches["lists"][int(watches["active"]) & 1]
         return tuple(_entry(row) for row in current["watch"][: int(current["count"])])
 
 
 def replace_watches(pins: Path, entries: Sequence[WatchSettings]) -> None:
-    """Watch for these packets from now on: a packet sees the old list or the new one. Raises CaptureError if
-    nothing is attached, ValueError for more than MAX_WATCHES entries.
+    """Replace the watch list atomically: each packet sees either the old list or the new one. Raises
+    CaptureError if nothing is attached, ValueError for more than MAX_WATCHES entries.
     """
     with _mapped(pins) as watches:
         write(watches, entries)
@@ -40,7 +40,7 @@ def replace_watches(pins: Path, entries: Sequence[WatchSettings]) -> None:
 
 
 def write(watches: np.void, entries: Sequence[WatchSettings]) -> None:
-    """Write entries into the list that is not read (of WATCHES), then let it count."""
+    """Write entries into the unused list of WATCHES, then activate it."""
     rows = rows_of(entries)
     following = 1 - (int(watches["active"]) & 1)
     spare = watches["lists"][following]
@@ -52,7 +52,7 @@ def write(watches: np.void, entries: Sequence[WatchSettings]) -> None:
 
 
 def rows_of(entries: Sequence[WatchSettings]) -> Records:
-    """Entries as the programs read them, WATCH [n]."""
+    """Entries in the programs' form, WATCH [n]."""
     rows = np.zeros(len(entries), WATCH)
     for watch, row in zip(entries, rows, strict=True):
         for end, text in (("source", watch.source), ("destination", watch.destination)):
@@ -93,7 +93,7 @@ def _prefix(address: bytes, mask: bytes) -> str:
 
 @contextmanager
 def _mapped(pins: Path) -> Iterator[np.void]:
-    """The pinned map, WATCHES, for one process at a time."""
+    """The pinned map, WATCHES, locked so that only one process has it at a time."""
     try:
         descriptor = pinned(pins / "watches")
     except CaptureError as error:

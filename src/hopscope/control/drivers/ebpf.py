@@ -15,16 +15,16 @@ from ..state import SwitchState
 
 
 class EbpfDriver:
-    """The maps below a folder of pins. They are opened for each use: a program may be attached again."""
+    """The maps in a folder of pins. They are opened for each use, since a program may be attached again."""
 
     def __init__(self, name: str, settings: EbpfSwitchSettings) -> None:
         self._pins, self._local = settings.pins, LocalPorts()
 
     def connect(self) -> None:
-        """Nothing: `read` fails if nothing is attached."""
+        """Does nothing: `read` fails if no program is attached."""
 
     def read(self) -> SwitchState:
-        """What the programs do now. Raises SouthboundError."""
+        """The current state of the programs. Raises SouthboundError."""
         try:
             watch = read_watches(self._pins)
             if not _has_labels(self._pins):
@@ -37,7 +37,7 @@ class EbpfDriver:
             raise SouthboundError(str(error)) from None
 
     def apply(self, change: SwitchState) -> None:
-        """Change the parts that are there. Raises SouthboundError, RefusedError."""
+        """Change the parts that are not None. Raises SouthboundError, RefusedError."""
         try:
             if change.watch is not None:
                 replace_watches(self._pins, change.watch)
@@ -54,7 +54,7 @@ class EbpfDriver:
         return self._local.read(numbers)
 
     def close(self) -> None:
-        """Listen to neighbours no longer."""
+        """Stop listening to neighbours."""
         self._local.close()
 
 
@@ -63,7 +63,7 @@ def _has_labels(pins: Path) -> bool:
 
 
 def _apply_labels(maps: LabelMaps, change: SwitchState) -> None:
-    """Change what INT-label's programs do. Raises RefusedError for what they cannot."""
+    """Change the state of INT-label's programs. Raises RefusedError for a change that they cannot make."""
     try:
         if change.labelling is not None:
             maps.set_labelling(change.labelling)

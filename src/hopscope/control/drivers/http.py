@@ -19,9 +19,9 @@ from ..neighbours import SwitchPorts
 from ..state import SwitchState
 
 PATH = "/api/v0/switch/state"
-"""Of the state of a switch: GET reads it, PATCH changes the parts that are given."""
+"""State of a switch: GET reads it, PATCH changes the given parts."""
 PORTS_PATH = "/api/v0/switch/ports"
-"""Of its ports and their neighbours: GET."""
+"""Ports of a switch and their neighbours: GET."""
 MAX_BYTES = 8 * 1024 * 1024
 """Longest answer of a switch."""
 Answer = TypeVar("Answer", bound=Section)
@@ -53,11 +53,11 @@ class HttpDriver:
         )
 
     def read(self) -> SwitchState:
-        """What the switch does now. Raises SouthboundError."""
+        """The current state of the switch. Raises SouthboundError."""
         return self._ask("GET", PATH, SwitchState)
 
     def apply(self, change: SwitchState) -> None:
-        """Change the parts that are there. Raises SouthboundError, RefusedError."""
+        """Change the parts that are not None. Raises SouthboundError, RefusedError."""
         self._ask("PATCH", PATH, SwitchState, change)
 
     def ports(self) -> SwitchPorts:
@@ -76,7 +76,7 @@ class HttpDriver:
         try:
             with self._client.stream(method, path, json=given) as answer:
                 body = b""
-                for part in answer.iter_raw():  # never unpacked, which could fill memory
+                for part in answer.iter_raw():  # not decompressed, which could fill memory
                     body += part
                     if len(body) > MAX_BYTES:
                         raise SouthboundError(f"its answer is longer than {MAX_BYTES:,} bytes")
@@ -91,11 +91,11 @@ class HttpDriver:
         except ValidationError as error:
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"]))
-            raise SouthboundError(f"its answer is none of a switch: {place}: {problem['msg']}") from None
+            raise SouthboundError(f"its answer is not that of a switch: {place}: {problem['msg']}") from None
 
 
 def _reason(body: bytes) -> str:
-    """The line of an error."""
+    """The error message in an answer, as one line."""
     try:
         return str(json.loads(body)["error"])[:200]
     except (ValueError, KeyError, TypeError):

@@ -1,6 +1,6 @@
 """Switches with a P4Runtime server, whose program has the tables of `p4/` (P4Runtime 1.3 and later).
 
-finsy speaks the protocol, in an event loop that runs while this driver is called.
+finsy implements the protocol, in an event loop that runs only while a method of this driver is called.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ from .p4tables import (
 )
 
 SETTLE_SECONDS = 0.002
-"""How long what the switch has sent is taken before it is asked: it may have another primary controller."""
+"""How long waiting messages of the switch are processed before a request: they may name another primary
+controller.
+"""
 Answer = TypeVar("Answer")
 
 
 class _Problems(logging.Handler):
-    """What finsy's tasks fail with: it logs that, and cancels whoever waits for them."""
+    """Errors of finsy's tasks: finsy only logs them, and cancels the tasks that wait."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -78,12 +80,12 @@ class P4RuntimeDriver:
         self._switch: finsy.Switch | None = None
         self._tables: frozenset[str] = frozenset()
         self._labelling = LabellingSettings()
-        """As written last: ports do not say MAX_hop and protocol, which the program has."""
+        """Label function as last written: ports' entries lack MAX_hop and protocol, which the program has."""
         self._entries: list[Entry] = []
-        """As read last, with what was written since."""
+        """Entries as last read, with the changes written since."""
 
     def connect(self) -> None:
-        """Open a session, and load the program, if the settings have one and another one runs. Raises
+        """Open a session; if the settings name a program and the switch runs another one, load it. Raises
         SouthboundError.
         """
         settings = self._settings
@@ -102,12 +104,12 @@ class P4RuntimeDriver:
         self._run(switch.__aenter__())
         self._switch = switch
         if not switch.p4info.exists:
-            raise SouthboundError("the switch runs no program, and the settings name none")
+            raise SouthboundError("the switch runs no program, and the settings do not name one")
         known = {table.alias for table in switch.p4info.tables}
         self._tables = frozenset(known & set(TABLES))
 
     def read(self) -> SwitchState:
-        """What the entries of its tables say. Raises SouthboundError."""
+        """The state that the entries of its tables express. Raises SouthboundError."""
         switch = self._open()
 
         async def work() -> list[Entry]:
@@ -120,12 +122,12 @@ class P4RuntimeDriver:
         return self._state(self._entries)
 
     def apply(self, change: SwitchState) -> None:
-        """Change entries, as they were read last, in one Write. Raises SouthboundError, StandbyError,
+        """Change the entries that were last read, in a single Write. Raises SouthboundError, StandbyError,
         RefusedError.
         """
         switch = self._open()
         if not switch.is_primary:
-            raise StandbyError(f"the controller with election id {switch.primary_id} changes it")
+            raise StandbyError(f"the controller with election id {switch.primary_id} is in charge")
         wanted = self._changed(self._entries, change)
         changes = [_update(kind, each) for kind, each in updates(self._entries, wanted)]
         if changes:
@@ -135,7 +137,7 @@ class P4RuntimeDriver:
             self._labelling = change.labelling
 
     def _changed(self, entries: list[Entry], change: SwitchState) -> list[Entry]:
-        """The entries after a change. Raises RefusedError for what the program cannot do."""
+        """The entries after a change. Raises RefusedError for a change that the program does not support."""
 
         def without(*tables: str) -> list[Entry]:
             return [each for each in entries if each.table not in tables]
@@ -155,7 +157,7 @@ class P4RuntimeDriver:
         return entries
 
     def ports(self) -> None:
-        """P4Runtime has no ports."""
+        """None: P4Runtime does not describe ports."""
 
     def close(self) -> None:
         """End the session."""
@@ -189,7 +191,7 @@ class P4RuntimeDriver:
         )
 
     def _labelling_of(self, entries: list[Entry], ports: list[Entry]) -> LabellingSettings:
-        """The label function as it was written last, if all entries are as it made them; else another one."""
+        """The label function as last written, if all entries match it; else one read from the entries."""
         written = self._labelling
         wanted = port_params(written).items()
         for each in ports:
@@ -214,7 +216,7 @@ class P4RuntimeDriver:
             raise SouthboundError(f"{error.filename}: {error.strerror}") from None
 
     def _open(self) -> finsy.Switch:
-        """The session, after what the switch has sent. Raises SouthboundError if it has ended."""
+        """The session, after processing waiting messages. Raises SouthboundError if it has ended."""
         assert self._switch is not None
         self._run(asyncio.sleep(SETTLE_SECONDS))
         if not self._switch.is_up:
@@ -222,7 +224,7 @@ class P4RuntimeDriver:
         return self._switch
 
     def _run(self, work: Awaitable[Answer]) -> Answer:
-        """Run this in the event loop, for as long as the settings allow. Raises SouthboundError."""
+        """Run `work` in the event loop, within the time that the settings allow. Raises SouthboundError."""
 
         async def bounded() -> Answer:
             async with asyncio.timeout(self._settings.timeout_seconds):
@@ -251,7 +253,7 @@ def _port(port: Entry) -> int:
 
 
 def _update(kind: Update, each: Entry) -> finsy.P4TableEntry:
-    """A change of an entry, as finsy has it."""
+    """A change of an entry in finsy's form."""
     made = finsy.P4TableEntry(
         each.table,
         match=finsy.Match(dict(each.match)),
@@ -262,21 +264,21 @@ def _update(kind: Update, each: Entry) -> finsy.P4TableEntry:
 
 
 def _shifted(each: Entry, reg2: dict[int, int]) -> Entry:
-    """A port's entry with Reg2, if it is to change."""
+    """A port's entry with its new Reg2, if `reg2` has one."""
     if each.table != PORTS or _port(each) not in reg2 or "shift" not in dict(each.params):
         return each
     return each.with_params(shift=reg2[_port(each)])
 
 
 def _decoded(switch: finsy.Switch, found: Any) -> Entry:
-    """An entry as finsy has it."""
+    """An entry from finsy's form."""
     table = switch.p4info.tables[found.table_id].alias
     action = found.action if isinstance(found.action, finsy.Action) else finsy.Action("")
     return entry(table, dict(found.match or {}), action.name, dict(action.args), found.priority)
 
 
 def _rejected(error: finsy.P4ClientError) -> SouthboundError:
-    """One line of an error; of several refused updates the first one."""
+    """An error as one line; if several updates were refused, the first one."""
     code, message = error.code, error.message
     for number, each in error.details.items():
         code, message = each.canonical_code, f"update {number}: {each.message}"

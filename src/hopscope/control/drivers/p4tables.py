@@ -17,9 +17,9 @@ TRACK = {4: "track_ipv4", 6: "track_ipv6"}
 PORTS, CHANCES = "label_ports", "chance_table"
 TABLES = (*WATCH.values(), *TRACK.values(), PORTS, CHANCES)
 ALL = 0xFFFFFFFF
-"""Share of 2^32 that stands for every packet."""
+"""Sampling share, of 2^32, that stands for every packet."""
 _FIRST_PRIORITY = 1024
-"""Of the first rule of a watch list; the next one has one less."""
+"""Priority of the first rule of a watch list; each following rule has one less."""
 _TRACK_PRIORITY = 10
 _ROWS = 1024
 """Rows of the counters of tracked flows."""
@@ -28,7 +28,7 @@ _PROTOCOL = {4: "protocol", 6: "next_header"}
 _PROTOCOLS = {"any": None, "tcp": 6, "udp": 17}
 _ACTIONS: dict[str, str] = {"md": "start", "xd": "report_only"}
 UNKNOWN_TABLE = ((0.0,),)
-"""In place of a table of probabilities that somebody else has written."""
+"""Stands for a table of probabilities that another controller has written."""
 _KNOWN = (Chance.NEVER, Chance.F1, Chance.F2, Chance.F2_LISTING, Chance.F3)
 _LONGEST_US = (1 << 32) - 1
 Match = tuple[tuple[str, Any], ...]
@@ -37,33 +37,35 @@ Update = Literal["+", "~", "-"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a table. Names of keys are without what stands before their last dot."""
+    """An entry of a table. Names of keys lack the part up to their last dot."""
 
     table: str
     match: Match
-    """(Key, value), by key: a number, (value, mask) or (first, last); what matches everything is absent."""
+    """(Key, value), sorted by key; a value is a number, (value, mask) or (first, last). Keys that match
+    everything are absent.
+    """
     action: str
     params: tuple[tuple[str, int], ...]
-    """(Parameter, value), by parameter."""
+    """(Parameter, value), sorted by parameter."""
     priority: int = 0
 
     @property
     def key(self) -> tuple[str, Match, int]:
-        """What makes it another entry."""
+        """Identity of the entry in its switch."""
         return self.table, self.match, self.priority
 
     def with_params(self, **params: int) -> Entry:
-        """With other values of some parameters."""
+        """A copy with new values of these parameters."""
         return replace(self, params=tuple(sorted((dict(self.params) | params).items())))
 
 
 def entry(table: str, match: dict[str, Any], action: str, params: dict[str, int], priority: int = 0) -> Entry:
-    """An entry."""
+    """An entry with sorted keys and parameters."""
     return Entry(table, tuple(sorted(match.items())), action, tuple(sorted(params.items())), priority)
 
 
 def updates(have: Iterable[Entry], want: Iterable[Entry]) -> Iterator[tuple[Update, Entry]]:
-    """What makes `want` of `have`: inserted, modified, and at last deleted."""
+    """Updates that turn `have` into `want`: inserts and modifications, then deletions."""
     before, after = ({each.key: each for each in entries} for entries in (have, want))
     for key, each in after.items():
         if key not in before:
@@ -76,13 +78,13 @@ def updates(have: Iterable[Entry], want: Iterable[Entry]) -> Iterator[tuple[Upda
 
 
 def watch_entries(rules: Sequence[WatchSettings], instructions: int, hop_limit: int) -> Iterator[Entry]:
-    """Entries of a watch list. Raises RefusedError for what the program cannot do."""
+    """Entries of a watch list. Raises RefusedError for rules that the program does not support."""
     for number, rule in enumerate(rules):
         action = _ACTIONS.get(rule.mode)
         if action is None or rule.sample_by != "packet":
             raise RefusedError(
                 f"found mode {rule.mode!r} and sample_by {rule.sample_by!r} in a watch list, expected "
-                "md or xd, and packet: the program has no other"
+                "md or xd, and packet: the program supports no others"
             )
         params = {"instructions": instructions, "sample": _share(rule.sample)}
         if action == "start":
@@ -98,7 +100,9 @@ def watch_entries(rules: Sequence[WatchSettings], instructions: int, hop_limit: 
 
 
 def watch_of(entries: Iterable[Entry]) -> tuple[WatchSettings, ...]:
-    """The watch list of entries; those of other controllers that no rule can say are left out."""
+    """The watch list that entries express; entries of other controllers that no rule can express are left
+    out.
+    """
     found: dict[int, dict[str, Any]] = {}
     known = get_args(WatchSettings.model_fields["mode"].annotation)
     modes = {action: mode for mode, action in _ACTIONS.items() if mode in known}
@@ -123,7 +127,7 @@ def watch_of(entries: Iterable[Entry]) -> tuple[WatchSettings, ...]:
             "sample": _sample(dict(each.params)["sample"]),
         }
         other = found.setdefault(each.priority, rule)
-        if other is not rule:  # of both versions
+        if other is not rule:  # a rule for both versions has two entries
             other["source"] = other["destination"] = "any"
     return tuple(WatchSettings.model_validate(found[priority]) for priority in sorted(found, reverse=True))
 
@@ -144,7 +148,7 @@ def track_entries(flows: Iterable[TrackedFlowSettings], have: Iterable[Entry]) -
 
 
 def tracked_of(entries: Iterable[Entry]) -> tuple[TrackedFlowSettings, ...]:
-    """The tracked flows of entries, as `track_entries` makes them."""
+    """The tracked flows that entries express; inverse of `track_entries`."""
     found = []
     for each in entries:
         match = dict(each.match)
@@ -160,7 +164,7 @@ def tracked_of(entries: Iterable[Entry]) -> tuple[TrackedFlowSettings, ...]:
 
 
 def port_params(labelling: LabellingSettings) -> dict[str, int]:
-    """Parameters of a port's entry. Raises RefusedError for what the program cannot do."""
+    """Parameters of a port's entry. Raises RefusedError for settings that the program does not support."""
     interval = round(labelling.interval * 1e6)
     if not 0 < interval <= _LONGEST_US:
         raise RefusedError(f"found an interval of {labelling.interval:g} s, expected 1 us to 4294 s")
@@ -174,7 +178,7 @@ def port_params(labelling: LabellingSettings) -> dict[str, int]:
 
 
 def labelling_of(params: dict[str, int], written: LabellingSettings) -> LabellingSettings:
-    """The label function of a port; what its entry does not say is that of `written`."""
+    """The label function of a port; values that its entry lacks are taken from `written`."""
     chance = params["chance"]
     given: dict[str, Any] = {"algorithm": "base-a" if chance == Chance.NEVER else "base-b"}
     if Chance.F1 <= chance <= Chance.F3:
@@ -186,7 +190,7 @@ def labelling_of(params: dict[str, int], written: LabellingSettings) -> Labellin
 
 
 def chance_entries(labelling: LabellingSettings) -> Iterator[Entry]:
-    """Entries of a table of probabilities; none without one."""
+    """Entries of the table of probabilities, if the label function has one."""
     table, interval = labelling.chance_table, round(labelling.interval * 1e6)
     for number, row in enumerate(table):
         last_count = 255 if number == len(table) - 1 else number
@@ -216,7 +220,7 @@ def _versions(text: str) -> tuple[int, ...]:
 
 
 def _ternaries(version: int, source: str, destination: str) -> dict[str, Any]:
-    """Keys of both addresses; a prefix of length 0 has none."""
+    """Match keys for both addresses; a prefix of length 0 has no key."""
     match: dict[str, Any] = {}
     for name, text in (("source", source), ("destination", destination)):
         network = None if text == "any" else ipaddress.ip_network(text)
@@ -226,13 +230,13 @@ def _ternaries(version: int, source: str, destination: str) -> dict[str, Any]:
 
 
 def _is_netmask(version: int, mask: int) -> bool:
-    """Whether a mask is ones, then zeros."""
+    """Whether a mask consists of ones followed by zeros."""
     rest = mask ^ ((1 << _BITS[version]) - 1)
     return not rest & (rest + 1)
 
 
 def _prefix(version: int, ternary: tuple[int, int] | None) -> str:
-    """The prefix of a key; one of length 0 says which version it is."""
+    """The prefix that a match key expresses; without a key, the prefix of length 0 of this IP version."""
     if ternary is None:
         return "0.0.0.0/0" if version == 4 else "::/0"
     address, mask = ternary

@@ -1,1 +1,1 @@
-"""INT-label on Linux interfaces: programs that label, their maps, and the last hop, which sends labels on."""
+"""INT-label on Linux interfaces: programs that label, their maps, and the last hop, which sends labels."""

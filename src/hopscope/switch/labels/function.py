@@ -1,4 +1,4 @@
-"""Label functions as the programs have them: probabilities as whole numbers, so that decisions are exact."""
+"""Label functions in the programs' form: probabilities are integers, so that decisions are exact."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Words = npt.NDArray[np.uint64]
 
 
 def thresholds(labelling: LabellingSettings, half: int) -> tuple[int, Words]:
-    """(word of LABEL_CONTROL, table of probabilities in 2^-53, uint64 [labels, parts of the interval]).
+    """(`function` of LABEL_CONTROL, table of probabilities in 2^-53, uint64 [labels, parts of the interval]).
 
-    A packet with a random number of 53 bits gets a label if the number is below its threshold. Rounded up,
-    that is the same as comparing random / 2^53 with the probability itself.
+    A packet gets a label if a random number of 53 bits is below the threshold. Since thresholds are rounded
+    up, this is the same as comparing random / 2^53 with the probability itself.
     """
     count, last = np.arange(labelling.max_hop, dtype=np.float64), labelling.max_hop - 1
     table = {
@@ -44,7 +44,7 @@ def thresholds(labelling: LabellingSettings, half: int) -> tuple[int, Words]:
 
 
 def labelling_of(control: np.void, chances: Words) -> LabellingSettings:
-    """The settings of LABEL_CONTROL and the tables of probabilities."""
+    """The settings that LABEL_CONTROL and the tables of probabilities express."""
     word, interval = int(control["function"]), int(control["interval"])
     table: tuple[tuple[float, ...], ...] = ()
     if word >> 15 & 1:

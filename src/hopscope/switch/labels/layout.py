@@ -1,4 +1,4 @@
-"""What the programs of INT-label and Python share: `bpf/label.h` in NumPy's words."""
+"""Structures that the programs of INT-label and Python share: `bpf/label.h` as NumPy types."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import IntEnum
 import numpy as np
 
 MAX_PORTS = 512
-"""Rows of LABEL_PORT; row 0 is no port."""
+"""Rows of LABEL_PORT; row 0 stands for no port."""
 MAX_INDEX = 65535
-"""Interfaces with this number or a higher one are no ports: a label has 16 bits for it."""
+"""Interfaces whose number is this or higher cannot be ports: a label has 16 bits for the number."""
 MAX_CHANCES = 101_000
-"""Probabilities of a table."""
+"""Most probabilities in a table."""
 RING_BYTES = 1 << 20
 
 
@@ -21,7 +21,7 @@ class LabelCount(IntEnum):
     WRITTEN = 0
     """This port's label was written into it."""
     RESTORED = 1
-    """Last hop: its labels were taken off."""
+    """Last hop: its labels were removed."""
     LAST = 2
     """Last hop: it had no labels, and a label of this port went to the collector."""
     FAILED = 3
@@ -51,9 +51,9 @@ class LabelCount(IntEnum):
     DAMAGED = 15
     """Unchanged: labels that cannot be read."""
     CHECKSUM = 16
-    """Unchanged: a label was due, but the card might not complete its checksum then."""
+    """Unchanged: a label was due, but the network card might then not complete its checksum."""
     REFUSED = 17
-    """Unchanged: a label was due, but the kernel did not let it grow."""
+    """Unchanged: a label was due, but the kernel refused to enlarge the packet."""
     REPORTED = 18
     """Labels, not packets: passed to `hopscope switch run`."""
     UNREPORTED = 19
@@ -63,7 +63,7 @@ class LabelCount(IntEnum):
     REJECTED = 21
     """Lost: datagrams with labels that the collector's host rejected, or that could not be sent."""
     STALE = 22
-    """Packets whose labels were lost, having waited for `hopscope switch run` for more than 10 s."""
+    """Packets whose labels were lost after waiting more than 10 s for `hopscope switch run`."""
 
     @property
     def label(self) -> str:
@@ -78,7 +78,7 @@ class LabelRole(IntEnum):
     INNER = 1
     """To a switch."""
     HOST = 2
-    """To a host: labels are taken off."""
+    """To a host: labels are removed."""
 
 
 class LabelFunction(IntEnum):
@@ -90,24 +90,24 @@ class LabelFunction(IntEnum):
 
 
 COUNTERS = np.dtype([("packets", "<u8", (LabelCount.SENT,)), ("padding", "<u8", (4,))])
-"""Counters of one processor (struct label_counters)."""
+"""Counters of one CPU (struct label_counters)."""
 
 LABEL_PORT = np.dtype(
     [
         ("last", "<u8"),  # Reg1: time of its last label, CLOCK_MONOTONIC
-        ("packets", "<u8"),  # that left; two processors may count one together
-        ("labels", "<u8"),  # that it wrote
+        ("packets", "<u8"),  # packets that left; two CPUs may count two packets as one
+        ("labels", "<u8"),  # labels that it wrote
         ("padding", "<u8", (5,)),
         ("index", "<u4"),  # of the interface; 0: a free row
-        ("longest", "<u4"),  # bytes of a frame that it takes, without a VLAN tag
+        ("longest", "<u4"),  # longest frame that it takes, bytes, without a VLAN tag
         ("role", "u1"),  # LabelRole
         ("shift", "u1"),  # Reg2: the interval is T / 2^shift
         ("every", "u1"),  # Reg2 of the one-bit form: 1 labels every packet
-        ("partial", "u1"),  # it can complete checksums of protocols that it does not know
+        ("partial", "u1"),  # 1: it can complete checksums of protocols that it does not know
         ("reserved", "<u4", (13,)),
     ]
 )
-"""Registers of a port (struct label_port). The program writes the first 64 bytes, Python the others."""
+"""Registers of a port (struct label_port). The program writes the first 64 bytes, Python the rest."""
 
 LABEL_CONTROL = np.dtype(
     [
@@ -117,19 +117,19 @@ LABEL_CONTROL = np.dtype(
             "function",
             "<u8",
         ),  # LabelFunction 4, half of the table of chances 4, Chance 8, columns 16, rows 32 bits
-        ("epoch_ns", "<u8"),  # what makes CLOCK_TAI the time since 1970
+        ("epoch_ns", "<u8"),  # offset from CLOCK_TAI to the time since 1970
         ("node_id", "<u4"),
         ("protocol", "<u4"),
         ("max_hop", "<u4"),
         ("own", "<u4"),
-        ("tracked", "<u4"),  # flows
-        ("processors", "<u4"),  # possible ones
-        ("sent", "<u8"),  # datagrams to the collector
-        ("rejected", "<u8"),  # datagrams that were lost on the way
+        ("tracked", "<u4"),  # number of tracked flows
+        ("processors", "<u4"),  # number of possible CPUs
+        ("sent", "<u8"),  # datagrams sent to the collector
+        ("rejected", "<u8"),  # datagrams rejected or not sent
         ("stale", "<u8"),  # packets whose labels waited too long
     ]
 )
-"""What the programs do (struct label_control)."""
+"""Settings of the programs (struct label_control)."""
 
 FLOW_KEY = np.dtype([("source", "u1", (16,)), ("destination", "u1", (16,))])
 """Addresses in network order, IPv4 as ::ffff:a.b.c.d (struct label_flow_key)."""
@@ -137,4 +137,4 @@ FLOW_VALUE = np.dtype([("every", "<u4"), ("seen", "<u4")])
 """One packet in `every` is tracked (struct label_flow)."""
 
 INPUTS = np.dtype([("now", "<u8"), ("random", "<u8"), ("received", "<u8"), ("queued", "<u8")])
-"""What a test gives in place of clock, random numbers, time of arrival and queue (struct label_inputs)."""
+"""Values for tests in place of clock, random number, time of arrival and queue (struct label_inputs)."""

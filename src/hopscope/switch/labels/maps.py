@@ -1,11 +1,11 @@
-"""Registers, tracked flows and label function of the switch on this machine: maps that its programs and
+"""Registers, tracked flows and label function of the switch on this machine, in maps that its programs and
 Python share, and that outlive both.
 
     with closing(LabelMaps.pinned(Path("/sys/fs/bpf/hopscope-switch"))) as maps:
         maps.replace_tracked([TrackedFlowSettings(src="192.0.2.1", dst="192.0.2.9", every=100)])
         maps.set_shift(3, 2)  # Reg2 of interface 3: it labels every T / 4
 
-Everything takes effect with the next packet.
+Changes take effect with the next packet.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from .layout import (
 MAPS = (
     "label_control", "label_ports", "label_chances", "label_flows", "label_counters", "label_ring",
 )  # fmt: skip
-"""Names of the maps, also of their pins, that outlive the programs."""
+"""Names of the maps that outlive the programs, and of their pins."""
 MAX_SHIFT = 40
 """Highest S."""
 EVERY = 255
-"""In place of S: the port labels every packet, as in the one-bit form of INT-label, section 5."""
+"""Value in place of S: the port labels every packet, as in the one-bit form of INT-label, section 5."""
 MAX_INTERVAL_NS = 1 << 52
 """Longest T, 52 days: products with it fit 64 bits."""
 
 
 class LabelMaps:
-    """The maps of a switch, through their descriptors. For one writer at a time."""
+    """The maps of a switch, accessed through their descriptors. There must be only one writer at a time."""
 
     def __init__(self, descriptor: Callable[[str], int]) -> None:
-        """`descriptor`: of a map, by its name; it may be closed by `close`. Raises CaptureError."""
+        """`descriptor` gives the descriptor of a map by its name. Raises CaptureError."""
         self._descriptors = {name: descriptor(name) for name in MAPS}
         self.ring = self._descriptors["label_ring"]
-        """Descriptor of the ring of labels, RING_BYTES large."""
+        """Descriptor of the ring of labels, whose size is RING_BYTES."""
         self._control = self._mapped("label_control", LABEL_CONTROL, 1)[0]
         self._ports = self._mapped("label_ports", LABEL_PORT, MAX_PORTS)
         self._chances: Words = self._mapped("label_chances", np.dtype("<u8"), 2 * MAX_CHANCES)
@@ -66,7 +66,7 @@ class LabelMaps:
 
     @classmethod
     def pinned(cls, pins: Path) -> LabelMaps:
-        """Those of `hopscope switch attach`, in `switch.pins`. Raises CaptureError if there are none."""
+        """The maps of `hopscope switch attach`, in `switch.pins`. Raises CaptureError if there are none."""
         opened: list[int] = []
 
         def descriptor(name: str) -> int:
@@ -81,7 +81,7 @@ class LabelMaps:
             raise
 
     def close(self) -> None:
-        """Close the descriptors of `pinned`; memory stays mapped while it is used."""
+        """Close descriptors that `pinned` opened; memory stays mapped while it is in use."""
         for each in self._descriptors.values():
             os.close(each)
 
@@ -91,7 +91,7 @@ class LabelMaps:
         return int(self._control["node_id"])
 
     def ports(self) -> Records:
-        """LABEL_PORT [ports], a copy: the registers of every port."""
+        """A copy of the registers of every port, LABEL_PORT [ports]."""
         ports: Records = self._ports[self._ports["role"] != LabelRole.NONE].copy()
         return ports
 
@@ -100,7 +100,9 @@ class LabelMaps:
         return labelling_of(self._control, self._chances)
 
     def set_labelling(self, labelling: LabellingSettings) -> None:
-        """Change them. Raises CaptureError for what these programs cannot do."""
+        """Change interval, label function, MAX_hop and protocol. Raises CaptureError for settings that these
+        programs do not support.
+        """
         interval = round(labelling.interval * 1e9)
         if labelling.too_long != "skip":
             raise CaptureError(
@@ -117,28 +119,28 @@ class LabelMaps:
         self._control["max_hop"], self._control["protocol"] = labelling.max_hop, labelling.protocol
         self._control["interval"] = interval
         self._control["rest"] = round(labelling.interval * labelling.rest * 1e9)
-        self._control["function"] = word  # the other half is in use from here on
+        self._control["function"] = word  # the other half is in use from now on
 
     def set_switch(self, node_id: int, epoch_ns: int, own: bool) -> None:
-        """What `attach` sets: node id, what makes CLOCK_TAI the time since 1970, and whether packets of this
-        machine get labels.
+        """Set node id, the offset from CLOCK_TAI to the time since 1970 (ns), and whether packets that this
+        machine sends get labels. Used by `attach`.
         """
         self._control["node_id"], self._control["own"] = node_id, own
         self.set_epoch(epoch_ns)
         self._control["processors"] = os.sysconf("SC_NPROCESSORS_CONF")
 
     def set_epoch(self, epoch_ns: int) -> None:
-        """Change what makes CLOCK_TAI the time since 1970, ns."""
+        """Change the offset from CLOCK_TAI to the time since 1970, ns."""
         self._control["epoch_ns"] = epoch_ns % 2**64
 
     def reg2(self) -> dict[int, int]:
-        """Reg2 of every port, by the number of its interface: S, or EVERY."""
+        """Reg2 of every port (S, or EVERY), by the number of its interface."""
         ports = self.ports()
         values = np.where(ports["every"], EVERY, ports["shift"])
         return dict(zip(ports["index"].tolist(), values.tolist(), strict=True))
 
     def set_reg2(self, index: int, value: int) -> bool:
-        """Set Reg2 of the port of an interface, S or EVERY; False: it is none. Raises CaptureError."""
+        """Set Reg2 of an interface's port to S or EVERY; False: it is not a port. Raises CaptureError."""
         if not 0 <= value <= MAX_SHIFT and value != EVERY:
             raise CaptureError(f"found S = {value}, expected 0 to {MAX_SHIFT}, or {EVERY}")
         (rows,) = np.nonzero((self._ports["index"] == index) & (self._ports["role"] != LabelRole.NONE))
@@ -171,8 +173,8 @@ class LabelMaps:
             self._control["tracked"] = len(wanted)
 
     def place(self, index: int, role: LabelRole, longest: int, partial: bool) -> int:
-        """Make an interface a port, or change one; its registers stay. Returns its row. Raises CaptureError
-        if there is no room.
+        """Make an interface a port, or change the port; registers of an existing port stay. Returns its row.
+        Raises CaptureError if there is no room.
         """
         (rows,) = np.nonzero(self._ports["index"][1:] == index)
         if not len(rows):
@@ -192,13 +194,13 @@ class LabelMaps:
         self._ports[~np.isin(self._ports["index"], list(indexes))] = 0
 
     def counts(self) -> dict[LabelCount, int]:
-        """Packets by what became of them."""
+        """Packets by outcome."""
         process = (self._control[name] for name in ("sent", "rejected", "stale"))
         totals = [*self._counters["packets"].sum(axis=0), *process]
         return {count: int(totals[count]) for count in LabelCount}
 
     def add_sent(self, sent: int, rejected: int, stale: int) -> None:
-        """Count datagrams to the collector, and packets whose labels came too late for one."""
+        """Count datagrams sent and rejected, and packets whose labels waited too long to be sent."""
         self._control["stale"] += np.uint64(stale)
         self._control["sent"] += np.uint64(sent)
         self._control["rejected"] += np.uint64(rejected)

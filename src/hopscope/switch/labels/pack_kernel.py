@@ -1,4 +1,4 @@
-"""Blocks of labels, as they lie in a ring, to datagrams, compiled."""
+"""Kernel that joins blocks of labels from a ring into datagrams."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ ZERO = U64(0)
 
 @kernel
 def pack(arena: Any, frames: Any, most: Any, out: Any, ends: Any) -> Any:
-    """Join the frames of an arena to datagrams of at most `most` bytes, a longer one alone; returns how many.
+    """Join the frames of an arena into datagrams of at most `most` bytes; returns their number.
 
-    `out`, uint8, has room for all frames; `ends`, uint64 [frames], gets the end of each datagram in it.
+    A longer frame is a datagram by itself.  `out`, uint8, has room for all frames; `ends`, uint64 [frames],
+    gets the end of each datagram in it.
     """
     count, begin, at = 0, ZERO, ZERO
     for i in range(len(frames)):

@@ -1,4 +1,4 @@
-"""The programs of INT-label: loaded, attached to the ports of a switch, and removed."""
+"""Loads the programs of INT-label, attaches them to the ports of a switch, and removes them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ETHERNET, _MOST_IP = 14, 65535
 
 
 class LabelProgram:
-    """The programs in the kernel. They are there until `close`, but for what `attach` has pinned."""
+    """The programs in the kernel. `close` frees them, except those that `attach` has pinned."""
 
     def __init__(
         self, settings: SwitchSettings, epoch_ns: int, *, pins: Path | None = None, given: bool = False
     ) -> None:
-        """Load them; `pins`: folder of the maps that outlive this process; `epoch_ns`: what makes CLOCK_TAI
-        the time since 1970; `given`: clock and random numbers are those of `inputs`, for tests. Raises
-        CaptureError.
+        """Load the programs. `pins`: folder of the maps that outlive this process; `epoch_ns`: offset from
+        CLOCK_TAI to the time since 1970; `given`: for tests, clock and random numbers are taken from
+        `inputs`. Raises CaptureError.
         """
         assert settings.label is not None
         self._object = BpfObject(SOURCES / LABEL_OBJECT)
@@ -47,42 +47,42 @@ class LabelProgram:
         """Record of INPUTS."""
 
     def place(self, index: int, role: LabelRole, mtu: int, *, partial: bool = True) -> None:
-        """Make an interface a port. `partial`: it completes checksums of protocols that it does not know.
-        Raises CaptureError.
+        """Make an interface a port. `partial`: it completes checksums of protocols unknown to it. Raises
+        CaptureError.
         """
         if index >= MAX_INDEX:
             raise CaptureError(
-                f"the interface has number {index}, a label has room for numbers below {MAX_INDEX}: "
-                "a new network namespace counts from 1"
+                f"the interface has number {index}, but a label has room only for numbers below {MAX_INDEX}; "
+                "in a new network namespace, numbers start at 1"
             )
         longest = min(mtu, _MOST_IP) + _ETHERNET
         self._object.put("label_rows", index, self.maps.place(index, role, longest, partial))
 
     def attach(self, direction: Direction, index: int, pin: Path) -> None:
-        """Run one at an interface, also when this process has ended. It runs before those of INT, which do
-        not find their way around labels. Raises CaptureError.
+        """Attach a program to an interface; it stays attached after this process has ended. It runs before
+        the programs of INT, which cannot parse packets with labels. Raises CaptureError.
         """
         run_at(self._object.program(f"label_{direction.label}"), index, direction, pin, first=True)
 
     def changed(self, direction: Direction, frame: bytes, context: bytes) -> tuple[int, bytes]:
-        """Give a program a frame, with struct __sk_buff: (verdict, the frame as it leaves). Raises
+        """Run a program on a frame with a struct __sk_buff; returns (verdict, resulting frame). Raises
         CaptureError.
         """
         return self._object.changed(f"label_{direction.label}", frame, room=256, context=context)
 
     def run(self, direction: Direction, frame: bytes, context: bytes, repeat: int) -> float:
-        """Mean ns of `repeat` runs on a frame. Raises CaptureError."""
+        """Mean duration of `repeat` runs on a frame, ns. Raises CaptureError."""
         return self._object.run(f"label_{direction.label}", frame, repeat, context)[1]
 
     def close(self) -> None:
-        """Free them, but for what is pinned."""
+        """Free the programs, except pinned ones."""
         self._object.close()
 
 
 def attach_labels(
     settings: SwitchSettings, epoch_ns: int, indexes: Mapping[str, int], mtus: Mapping[str, int]
 ) -> set[Path]:
-    """Attach the programs to all interfaces, in place of those of an earlier call; returns their pins. Raises
+    """Attach the programs to all interfaces, replacing those of an earlier call; returns their pins. Raises
     CaptureError.
     """
     pins, wanted = settings.pins, set()
@@ -106,7 +106,7 @@ def attach_labels(
 
 
 def detach_labels(pins: Path) -> None:
-    """Remove the maps; the caller has removed the links."""
+    """Remove the maps; the caller must have removed the links."""
     for name in MAPS:
         (pins / name).unlink(missing_ok=True)
 
@@ -117,8 +117,8 @@ def label_pin(pins: Path, direction: Direction, index: int) -> Path:
 
 
 def completes_any(interface: str) -> bool:
-    """Whether checksums left to the card of an interface are right whatever the IP header's protocol: one
-    that knows TCP and UDP only might not look past labels. Raises CaptureError.
+    """Whether an interface completes checksums correctly for any protocol in the IP header. A card that knows
+    only TCP and UDP might not look past labels. Raises CaptureError.
     """
     found = features(interface)
     generic = found.get("tx-checksum-ip-generic")

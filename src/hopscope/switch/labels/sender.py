@@ -1,4 +1,4 @@
-"""The last hop's process: labels that the programs took off, sent to the collector as UDP datagrams."""
+"""The last hop's process: sends labels that the programs removed to the collector, as UDP datagrams."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .layout import RING_BYTES
 from .maps import LabelMaps
 
 DATAGRAM_BYTES = 1472
-"""A datagram ends before the block that would make it longer."""
+"""Longest datagram: it ends before the block that would exceed this."""
 STALE_NS = 10**10
-"""Labels that waited longer in the ring, since no process ran, are counted and not sent."""
+"""Labels that waited longer in the ring, because no process ran, are counted but not sent."""
 
 
 class LabelSender:
-    """Sends what the programs put into their ring, until `close`."""
+    """Sends the labels that the programs put into their ring, until `close`."""
 
     def __init__(self, pins: Path, host: str, port: int) -> None:
-        """To `label.listen` of a collector. Raises CaptureError: INT-label is not attached, or the name of
-        the collector is not known.
+        """`host` and `port`: `label.listen` of a collector. Raises CaptureError if INT-label is not attached,
+        or if the name of the collector is unknown.
         """
         from ...base.jit import readonly
         from .pack_kernel import pack
@@ -49,7 +49,7 @@ class LabelSender:
         self._send(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME), 0))  # loads the kernel
 
     def turn(self) -> int:
-        """Send the labels that are there; returns of how many packets."""
+        """Send the labels in the ring; returns from how many packets they are."""
         batch = self._ring.receive()
         if batch is None:
             return 0
@@ -64,7 +64,7 @@ class LabelSender:
             pass
 
     def close(self) -> None:
-        """Let go of the ring and the socket."""
+        """Release the ring and the socket."""
         self._socket.close()
         self._maps.close()
 
@@ -77,7 +77,7 @@ class LabelSender:
             try:
                 self._socket.send(self._out[begin:end].data)
                 sent += 1
-            except OSError:  # nothing listens there, or no room
+            except OSError:  # no process listens there, or the buffer is full
                 pass
             begin = end
         self._maps.add_sent(sent, count - sent, stale)
