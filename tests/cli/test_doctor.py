@@ -117,6 +117,14 @@ def test_a_healthy_collector(collector: Running) -> None:
     assert {"collector", "worker-0", "reports", "lost", "workers busy", "history"} <= found.keys()
 
 
+def test_a_process_that_has_ended(collector: Running) -> None:
+    """It has no process id, or that of a process that is no more."""
+    ended = [("archive", None), ("export", 7)]
+    collector.status = {"processes": [collector.process(name, alive=False, pid=pid) for name, pid in ended]}
+    _, found = examined(collector.folder.path)
+    assert {found[name]["found"] for name, _ in ended} == {"not running, 0 restarts"}
+
+
 def test_what_is_wrong_comes_first_with_its_remedy(collector: Running) -> None:
     """A process that ended, a missing interface, lost reports: each with advice, and status 1."""
     collector.report([0, 1, 9])

@@ -64,6 +64,8 @@ def test_pods_open_and_a_past_moment_is_a_link(demo: Any, browser: Any) -> None:
     browser.run(SLIDE)
     browser.wait("location.search.includes('at=')")
     browser.wait("!document.querySelector('.map-legend').innerText.includes('live')")
+    browser.open(f"{demo.url}fabric?at=2020-01-01T00:00:00Z")
+    browser.see(".map-legend", "no values")
     browser.click(".timeline button", "Live")
     browser.wait("!location.search.includes('at=')")
     browser.see(".map-legend", "live")

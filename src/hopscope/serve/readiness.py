@@ -73,7 +73,7 @@ def processes(folder: Path) -> list[Component]:
     parts = [Component("supervisor", True, f"pid {owner.get('pid')}")]
     for process in answer.get("processes", ()):
         alive, restarts = bool(process.get("alive")), process.get("restarts", 0)
-        state = f"pid {process.get('pid')}"
+        state = f"pid {process.get('pid')}" if alive else "not running"
         if process.get("stopped"):
             state = "left stopped for a while, since it ended again and again"
         detail = f"{state}, {restarts} restarts"

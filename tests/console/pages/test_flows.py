@@ -160,6 +160,13 @@ def test_a_flow_shows_where_its_latency_is(open_page: Any, flow: str, api: httpx
     page.wait("[...document.querySelectorAll('.figure')].some((e) => /Path changes\\s+1/.test(e.innerText))")
 
 
+def test_a_link_to_no_flow(open_page: Any) -> None:
+    """Of an id that was copied in part: the page says so, and waits for nothing."""
+    page = open_page("/flows/00aa")
+    page.see("main", "No flow has this id")
+    page.wait("!document.querySelector('main').innerText.includes('loading')")
+
+
 def test_a_path_change_is_compared_with_before(open_page: Any, flow: str) -> None:
     """Both paths with the switch that differs; before and after, with the difference that was sent."""
     page = open_page(f"/flows/{flow}")

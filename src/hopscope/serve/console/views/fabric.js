@@ -128,7 +128,7 @@ export function show(place) {
     if (!data?.structure.nodes.length) return;
     const { asked, structure } = data;
     drawCrumbs();
-    const hot = data.hot ? h("b", { class: "bad" }, `▲ ${data.hot} hot ${data.hot === 1 ? "port" : "ports"}`) : h("span", { class: "good" }, "✓ no hot port");
+    const hot = data.hot ? h("b", { class: "bad" }, `▲ ${data.hot} hot ${data.hot === 1 ? "port" : "ports"}`) : data.highest === null ? h("span", null, "no values") : h("span", { class: "good" }, "✓ no hot port");
     fill(legend, heatScale(data.limit, Math.max(1, data.highest ?? 0), UNITS[asked.metric] ?? null), hot,
       h("span", null, `${si(data.switches)} switches, ${si(data.ports)} ports`), data.left_off ? h("span", { class: "warn" }, `${data.left_off} links with low values are left out`) : null,
       data.switches_left_off ? h("span", { class: "warn" }, `${si(data.switches_left_off)} switches with few flows are left out`) : null,

@@ -18,8 +18,13 @@ const SLOW_MS = 5000;
 /** Kinds of events that are listed: all but those that only repeat a value. */
 const NOTABLE = "new_key,change,threshold,raised,cleared,path_change,loop,drop,queue_report,flow_record,moved";
 
+function unknownFlow() {
+  return empty("No flow has this id, neither now nor in history.", "Ids are those of one collector: a flow has another id elsewhere. Search for it by its addresses on the page Flows.");
+}
+
 export function show(place, address) {
   const id = address.parts[1].toLowerCase();
+  if (!/^[0-9a-f]{16}$/.test(id)) return void fill(place, unknownFlow());
   const route = (rest, params = {}) => path(`/flows/${encodeURIComponent(id)}${rest}`, params, { scope: true });
   const head = flowHead(id);
   const hops = hopPanel("Latency by hop");
@@ -82,7 +87,7 @@ export function show(place, address) {
     for (const each of rest) each.classList.toggle("gone", unknown);
     if (unknown) {
       problem.hidden = false;
-      fill(problem, empty("No flow has this id, neither now nor in history.", "Ids are those of one collector: a flow has another id elsewhere. Search for it by its addresses on the page Flows."));
+      fill(problem, unknownFlow());
     }
     if (status !== 200) return;
     paths.update(data);
