@@ -20,6 +20,7 @@ from hopscope.history.files.checksums import sum_path
 from hopscope.history.files.names import list_segments
 from hopscope.history.files.segments import VERSION_KEY, write_segment
 from hopscope.history.query import Flow, History
+from hopscope.history.reading.source import joined
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.flows.hops import flow_values
@@ -518,3 +519,16 @@ def test_frames_of_other_libraries(stored: Stored) -> None:
         assert [
             None if gone else value for value, gone in zip(pandas, pandas.isna(), strict=True)
         ] == expected
+
+
+def test_large_blocks_of_journals_are_not_copied() -> None:
+    """However many there are: a copy doubled the memory of a storm's journals. Small ones become one."""
+    sizes = (40_000, 3, 32_768, 5, 40_000, 40_000, 40_000)
+    every = np.zeros(sum(sizes), EVENT)
+    every["sequence"] = np.arange(len(every))
+    blocks = np.split(every, np.cumsum(sizes)[:-1])
+    found = joined(blocks)
+    assert [len(block) for block in found] == [40_000, 32_768, 40_000, 40_000, 40_000, 8]
+    assert all(np.shares_memory(block, every) for block in found[:-1])
+    assert np.array_equal(np.sort(np.concatenate([block["sequence"] for block in found])), every["sequence"])
+    assert joined([]) == []

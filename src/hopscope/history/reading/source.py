@@ -32,6 +32,19 @@ from .filters import is_further
 Numbers = npt.NDArray[np.integer[Any]]
 
 
+_LARGE_EVENTS = 32_768
+"""A block of so many events is read where it is: planning the query takes less time than copying it, and the
+copy would double the memory that a storm's journals take.
+"""
+
+
+def joined(blocks: list[Records]) -> list[Records]:
+    """The same events in fewer blocks: small ones are copied into one."""
+    large = [block for block in blocks if len(block) >= _LARGE_EVENTS]
+    small = [block for block in blocks if len(block) < _LARGE_EVENTS]
+    return [*large, *([np.concatenate(small)] if len(small) > 1 else small)]
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Events at one moment, each once: all that a query may need."""
@@ -52,7 +65,7 @@ class Snapshot:
         """A SELECT of all, with the columns of `columns`; registers journals with the connection as `name_0`
         and so on.
         """
-        blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
+        blocks = joined(self.fresh)
         selects = [register(connection, f"{name}_{i}", block, self.texts) for i, block in enumerate(blocks)]
         if self.parts:
             selects.insert(0, parts_sql(self.parts))
