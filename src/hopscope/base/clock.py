@@ -22,7 +22,7 @@ def running_ns() -> int:
 
 
 class ClockSteps:
-    """Finds how far the machine's clock is set, while it is asked ten times per second. For one thread."""
+    """Finds how far the clock of the machine is set, if asked several times per second. For one thread."""
 
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, running: Callable[[], int] = running_ns
@@ -31,14 +31,16 @@ class ClockSteps:
         self._ahead_ns = wall() - running()
         self._step_ns = self._due_ns = 0
 
-    def take(self) -> int | None:
-        """How far the clock was set since the last call, ns, forward or (below 0) back; mostly 0. None: it
-        was set within SETTLE_NS, a later call says how far.
-        """
-        running = self._running()
-        ahead = self._wall() - running
+    def look(self) -> int:
+        """How far the clock was set since the last call, ns, forward or (below 0) back; mostly 0."""
+        ahead = self._wall() - self._running()
         step, self._ahead_ns = ahead - self._ahead_ns, ahead
-        if abs(step) >= STEP_NS:
+        return step if abs(step) >= STEP_NS else 0
+
+    def take(self) -> int | None:
+        """The same, once it has settled. None: it was set within SETTLE_NS, a later call says how far."""
+        running = self._running()
+        if step := self.look():
             self._step_ns += step
             self._due_ns = running + SETTLE_NS
         if running < self._due_ns:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hopscope.base.clock import ClockSteps
 from hopscope.base.names import Names
 from hopscope.base.version import VERSION
 from hopscope.detect.records import Kind
@@ -57,6 +58,33 @@ def test_the_clock_is_set_back(receiver: Receiver, rig: Make, monkeypatch: pytes
     destination.send(EventBlock("m1", 0, 0, 0, numbered(event(RAISED, 0))))
     day = -86_400
     assert [posted(second) for second in (5, day, day + 9, day + 12, day + 15, day + 17)] == [0] * 5 + [1]
+    destination.close()
+
+
+def test_the_clock_is_set_forward(receiver: Receiver, rig: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a day, while an alarm waits: it waits as long as without it, also if an event of the new time comes
+    before the next look at the clock, and expires as late.
+    """
+    destination = rig("webhook", url=receiver.url, for_seconds=10, expire_seconds=100).make()
+    day, running = 86_400, [0.0]
+    ahead = [0]
+    monkeypatch.setattr(time, "time_ns", lambda: START_NS + round((ahead[0] + running[0]) * SECOND))
+    destination._clock = ClockSteps(lambda: time.time_ns(), lambda: round(running[0] * SECOND))
+
+    def posted(second: float) -> list[str]:
+        running[0] = second
+        destination.tick([0], ending=False)
+        return [post["kind"] for post in receiver.posts]
+
+    destination.connect()
+    destination.send(EventBlock("m1", 0, 0, 0, numbered(event(RAISED, 0))))
+    assert posted(5) == []
+    ahead[0] = day
+    destination.send(EventBlock("m2", 0, 1, 1, numbered(event(Kind.LOOP, day + 5), first=1)))
+    assert posted(9) == ["loop"]
+    assert posted(13) == ["loop", "raised"]
+    assert posted(90) == ["loop", "raised"]
+    assert posted(110) == ["loop", "raised", "cleared"]
     destination.close()
 
 

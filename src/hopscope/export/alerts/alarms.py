@@ -136,6 +136,14 @@ class Alarms:
                 self._wait(alarm)
                 self.changed = True
 
+    def set_forward(self, step_ns: int) -> None:
+        """The machine's clock was set forward by `step_ns`: what is open is due and ends that much later."""
+        for alarm in self._open.values():
+            for name in ("due_ns", "expires_ns", "silent_ns"):
+                if (at_ns := getattr(alarm, name)) != NEVER:
+                    setattr(alarm, name, at_ns + step_ns)
+            self.changed = True
+
     def dump(self) -> dict[str, Any]:
         """The open alarms, for JSON."""
         self.changed = False

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from ...base.clock import ClockSteps
 from ...base.errors import described
 from ...base.log import logger
 from ...detect.alarms import ENDS
@@ -51,6 +52,7 @@ class AlertDestination(Destination):
         """`alarm` of those whose beginning a silence holds back: so is their end, and no other."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
+        self._clock = ClockSteps()
         self._unsaved = False
         """Whether the file has not taken the state of the last `_save`."""
         self._load()
@@ -67,6 +69,7 @@ class AlertDestination(Destination):
 
     def send(self, block: EventBlock) -> None:
         """Take a block into the state; one that is there already changes nothing."""
+        self._follow_clock()
         if self._taken.get(str(block.shard)) != block.id and (
             self._add(self.alarms.take(block.records)) or self.alarms.changed
         ):
@@ -77,6 +80,7 @@ class AlertDestination(Destination):
 
     def tick(self, idle: Collection[int], ending: bool) -> int:
         """Send alarms that have lasted long enough, end those that expire, deliver messages that are due."""
+        self._follow_clock()
         now_ns = time.time_ns()
         self.alarms.set_back(now_ns)
         added = sum(self._add(self.alarms.advance(shard, now_ns - LAG_NS)) for shard in idle)
@@ -94,6 +98,11 @@ class AlertDestination(Destination):
             error.delivered = delivered
             raise
         return delivered
+
+    def _follow_clock(self) -> None:
+        """If the machine's clock was set forward, alarms do not get older by that."""
+        if (step_ns := self._clock.look()) > 0:
+            self.alarms.set_forward(step_ns)
 
     def _try(self, message: Message) -> None:
         """Deliver, or give up what will never be accepted; an unexpected exception costs one message."""
