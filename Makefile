@@ -7,6 +7,7 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 DEMO = .venv-demo
 ALL ?=
+TESTS ?=
 EXTRAS ?=
 PYTEST = $(BIN)/python -m pytest --durations=5 --durations-min=2
 CALM = nice -n 10  # processes that forward packets go first
@@ -23,7 +24,7 @@ LANES = kernels checked unit-2 e2e-4 e2e-1 e2e-3 unit-1 e2e-2 installed unit-3 t
 # others wait.  Each lane imports packages and loads kernels once more, for 3 to 6 s of a processor
 
 .DEFAULT_GOAL := help
-.PHONY: help venv pictures install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 e2e-4 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
+.PHONY: help venv pictures install-locked lock lowest kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 e2e-4 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -42,6 +43,12 @@ install-locked: ## Make .venv with Hopscope and exactly what requirements.lock p
 
 lock: ## Renew requirements.lock by uv, which must be on the PATH
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml -o requirements.lock
+
+lowest: ## Run unit tests with the oldest versions that pyproject.toml allows, installed by uv, which must be on the PATH
+	uv venv --quiet --clear --python $(PYTHON) build/lowest
+	uv pip install --quiet --python build/lowest --resolution lowest-direct --editable ".[dev,gnmi,oidc,snmp]"
+	build/lowest/bin/hopscope warmup
+	$(CALM) build/lowest/bin/python -m pytest -m "not e2e and not wheel" $(TESTS)
 
 kernels: $(STAMP) ## Compile the kernels ahead, so that tests that run side by side do not each do it
 	$(BIN)/hopscope warmup

@@ -90,7 +90,7 @@ def test_no_counter_is_incremented_twice() -> None:
     verbs["address"] = np.random.default_rng(3).integers(0, 64, len(verbs)) * 8
     pair.requester.submit(VerbBlock(verbs, np.zeros(0, np.uint8), np.array([len(verbs), 0], np.uint64)))
     pair.drain()
-    expected = np.bincount(verbs["address"] // 8, minlength=64)
+    expected = np.bincount((verbs["address"] // 8).astype(np.int64), minlength=64)
     assert (pair.memories[0][:512].view("<u8") == expected).all()
 
 
