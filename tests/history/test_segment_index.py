@@ -1,4 +1,4 @@
-"""Indexes of segments: they leave out only parts that have no wanted row."""
+"""Indexes of segments: they rule out only parts that have no matching row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hopscope.history.files.segment_index import Criteria, flow_key, index_path,
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History
 from hopscope.history.reading import page
-from hopscope.history.reading.filters import wanted
+from hopscope.history.reading.filters import criteria_of
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.history import HistorySettings
@@ -158,7 +158,7 @@ def test_a_port_of_a_node_is_looked_for_as_such(folder: Path) -> None:
     def chunks(node: int, port: int) -> list[int]:
         index = read_index(segment)
         assert index is not None
-        return [part.first // CHUNK for part in index.parts(wanted({"nodes": [node], "ports": [port]}))]
+        return [part.first // CHUNK for part in index.parts(criteria_of({"nodes": [node], "ports": [port]}))]
 
     assert [chunks(1, 2), chunks(2, 2), chunks(1, 1)] == [[*range(6)], [3], []]
     path = index_path(segment.path)

@@ -1,6 +1,6 @@
-"""Event records as a readable table: the columns of segments and of the view `events`.
+"""Events as a table with readable columns: those of segments and of the view `events`.
 
-`schema` says what each means.
+`schema` says what each column means.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ NAMES = ", ".join(name for name, _ in COLUMNS)
 
 
 def connect(memory_bytes: int, threads: int, *, unsigned: bool = False) -> duckdb.DuckDBPyConnection:
-    """DuckDB in memory, without extensions, access to Python variables, or temporary files. `unsigned`: it
-    loads extensions without checking their signatures.
+    """An in-memory DuckDB without extensions, access to Python variables, or temporary files. With `unsigned`
+    it loads extensions without checking their signatures.
     """
-    import duckdb  # 0.1 s, for those who read history
+    import duckdb  # takes 0.1 s, which only readers of history should spend
 
     connection = duckdb.connect(
         config={
@@ -70,9 +70,9 @@ def connect(memory_bytes: int, threads: int, *, unsigned: bool = False) -> duckd
         }
     )
     connection.execute("SET parquet_metadata_cache = true")
-    # Octets of files are in the kernel's page cache; a second copy filled the limit, and made nothing faster.
+    # Linux's page cache already holds the files; a second copy used up the memory limit and saved no time.
     connection.execute("SET enable_external_file_cache = false")
-    connection.execute("SET TimeZone = 'UTC'")  # times of events are in UTC: now()::TIMESTAMP is, too
+    connection.execute("SET TimeZone = 'UTC'")  # event times are in UTC, so now()::TIMESTAMP must be too
     return connection
 
 
@@ -84,7 +84,7 @@ def quoted(path: Path | str) -> str:
 def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, texts: bool = True) -> str:
     """Register EVENT records as table `name`; returns the SELECT of COLUMNS from it.
 
-    Without `texts`, addresses have their numbers alone: `src` and `dst` are NULL.
+    Without `texts`, addresses are given only as numbers: `src` and `dst` are NULL.
     """
     connection.register(name, _raw(events))
     joins = ""
@@ -120,7 +120,7 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, 
 
 
 def records_of(columns: Mapping[str, npt.NDArray[Any]]) -> Records:
-    """EVENT records of these columns, without paths; a kind or metric that this version lacks is 0."""
+    """EVENT records made from these columns, without paths; a kind or metric unknown to this version is 0."""
     events = np.zeros(len(columns["sequence"]), EVENT)
     absent = {"node_id": NO_NODE, "port": NO_PORT}
     for name in EVENT.names or ():
@@ -128,7 +128,7 @@ def records_of(columns: Mapping[str, npt.NDArray[Any]]) -> Records:
             events[name] = np.ma.filled(columns[name], absent.get(name, 0))
     events["time_ns"] = columns["time"].astype("datetime64[ns]").astype(np.int64)
     for name, labels in (("kind", Kind), ("metric", Metric), ("reason", ClearReason)):
-        codes = {each.label: each.value for each in labels}
+        codes = {member.label: member.value for member in labels}
         events[name] = [codes.get(text, 0) for text in columns[name].tolist()]
     return events
 
@@ -144,20 +144,20 @@ def _raw(events: Records) -> dict[str, npt.NDArray[Any]]:
 
 
 def _labels_sql(column: str, labels: dict[Any, str]) -> str:
-    """Label of a code; an unknown code is shown as a number."""
+    """SQL for the label of a code; the label of an unknown code contains its number, as in `kind_23`."""
     texts = ", ".join(quoted(labels.get(code, f"{column}_{code}")) for code in range(max(labels) + 1))
     return f"coalesce(list_extract([{texts}], {column}::INT + 1), concat('{column}_', {column}))"
 
 
 def _ipv4_sql(side: str) -> str:
-    """Text of an IPv4 address; else NULL."""
+    """SQL for the text of an IPv4 address; NULL for other addresses."""
     lo = f"r.{side}_lo"
     parts = ", ".join(f"({lo} >> {shift}) & 255" for shift in (24, 16, 8, 0))
     return f"CASE WHEN r.{side}_hi = 0 AND {lo} >> 32 = 65535 THEN concat_ws('.', {parts}) END"
 
 
 def _ipv6_names(events: Records, side: str) -> dict[str, npt.NDArray[Any]] | None:
-    """Texts of the IPv6 addresses, which SQL cannot format; None: there is none."""
+    """Texts of the IPv6 addresses, which SQL cannot format, or None if there are none."""
     hi, lo = events[f"{side}_hi"], events[f"{side}_lo"]
     long = (hi != 0) | ((lo >> np.uint64(32) != 0xFFFF) & (lo != 0))
     if not long.any():
@@ -168,5 +168,5 @@ def _ipv6_names(events: Records, side: str) -> dict[str, npt.NDArray[Any]] | Non
     first = np.append(True, (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]))
     hi, lo = hi[first], lo[first]
     names = [address(*pair) for pair in zip(hi.tolist(), lo.tolist(), strict=True)]
-    # not as objects, for which DuckDB imports pandas: 1.1 s of a processor in each process of a SQL query
+    # not as objects: for these, DuckDB imports pandas, which costs each SQL query's process 1.1 CPU seconds
     return {"hi": hi, "lo": lo, "name": np.array(names)}

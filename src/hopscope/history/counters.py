@@ -14,8 +14,9 @@ HISTORY_COUNTERS = CounterFile("history.counters", "history counters", 1, (
             "full disk.", of="expired_events"),
     Counter("history_expired_bytes_total", "Bytes deleted for the same reasons: of segments, distributions "
             "and damaged files.", of="expired_bytes"),
-    Counter("history_expired_damaged_files_total", "Damaged files among them.", of="expired_damaged"),
-    Counter("history_failed_deletions_total", "Failed deletions, for example of write-protected files; each "
-            "is repeated.", of="undeleted"),
+    Counter("history_expired_damaged_files_total", "Damaged files among the deleted files.",
+            of="expired_damaged"),
+    Counter("history_failed_deletions_total",
+            "Failed deletions, for example of write-protected files; each is repeated.", of="undeleted"),
 ))  # fmt: skip
-"""Of the process that archives history, in the folder of regions."""
+"""Counters of the process that archives history; the file is in the folder of regions."""

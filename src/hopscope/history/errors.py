@@ -6,12 +6,12 @@ from ..base.errors import HopscopeError
 
 
 class HistoryError(HopscopeError):
-    """History cannot be used: one line with the file, the problem, and what to do."""
+    """History cannot be used. The message is one line: the file, the problem, and what to do."""
 
 
 class DamagedError(HistoryError):
-    """A Parquet file that cannot be read, or is not what was written: it is skipped, or renamed."""
+    """A file cannot be read, or its content has changed since it was written. It is skipped or renamed."""
 
 
 class TooLargeError(HistoryError):
-    """A question needs more memory than it may have."""
+    """A query needs more memory than it may have."""

@@ -1,7 +1,8 @@
-"""Events of a data folder, in order from a position on: of the ring, else of journals, else of segments.
+"""Reads the events of a data folder in order, starting at a position: from the ring if it still has them,
+else from journals or segments.
 
-A position is the sequence of the next event of a shard.  A reader that keeps its positions misses nothing
-that history has, however far it falls behind.
+A position is the sequence of the next event of a shard.  A reader that keeps its positions misses no event
+that is still in history, however far it falls behind.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ from .files.segments import first_line, read_events
 SCAN_SECONDS = 1.0
 """Interval between scans of the folder for new shards."""
 SEGMENT_ROWS = 65_536
-"""Events read from a segment at a time: each read searches the file again."""
+"""Events read from a segment at a time: fewer would cost more, since each read searches the file again."""
 _RING = re.compile(r"worker-(\d+)\.events")
 
 
 class EventFollower:
     """Reads the events of the data folder `folder`. It belongs to one thread.
 
-    HistoryError (of `read`): a file in the folder is not ours, of a later version, or damaged; the archive
-    sets a damaged one aside, and then the events after it follow.
+    `read` raises HistoryError if a file in the folder is not ours, of a later version, or damaged.  Once the
+    archive has set a damaged file aside, `read` continues with the events after it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,14 +57,14 @@ class EventFollower:
         self._rings: dict[int, tuple[Region, RingReader]] = {}
         self._journals: dict[int, _OpenJournal] = {}
         self._read: dict[int, Records] = {}
-        """Events of a segment that were read last, by shard: without gaps."""
+        """The events that were last read from a segment, by shard; without gaps."""
         self._shards: list[int] = []
         self._scanned_at = -SCAN_SECONDS
         self._segments: duckdb.DuckDBPyConnection | None = None
         self._undamaged: dict[int, Path] = {}
-        """The last segment of each shard that had its checksum."""
+        """The last segment of each shard whose checksum was found to be right."""
         self.from_files = 0
-        """Events that were read from files, since the ring did not have them any more."""
+        """Events that were read from files because the ring no longer had them."""
 
     def close(self) -> None:
         """Close files."""
@@ -74,7 +75,7 @@ class EventFollower:
             self._segments.close()
 
     def shards(self) -> list[int]:
-        """Shards that have or had events, by number, as of at most SCAN_SECONDS ago."""
+        """Numbers of the shards that have or had events, ascending. The list is up to SCAN_SECONDS old."""
         if time.monotonic() - self._scanned_at < SCAN_SECONDS:
             return self._shards
         self._scanned_at = time.monotonic()
@@ -86,7 +87,7 @@ class EventFollower:
         return self._shards
 
     def end(self, shard: int) -> int:
-        """1 + the sequence of the newest event of a shard; 0: it has none."""
+        """1 + the sequence of the newest event of a shard; 0 if it has no events."""
         found = 0
         if ring := self._ring(shard):
             found = ring_end(ring[0])
@@ -102,13 +103,15 @@ class EventFollower:
         return found
 
     def following(self, shard: int) -> int:
-        """A number above those of all events of a shard, also of what retention has deleted."""
+        """A number above the sequences of all events of a shard, including those
+        that retention has deleted.
+        """
         return max(self.end(shard), noted_sequence(self._folder, shard))
 
     def read(self, shard: int, position: int, limit: int) -> Records:
-        """EVENT [at most `limit`], by sequence without gaps, from `position` on; empty: there is none yet.
+        """EVENT [at most `limit`], by sequence without gaps, from `position` on; empty if there is none yet.
 
-        The first is later than `position` if history lacks what is between.
+        The first event is later than `position` if history lacks the events before it.
         """
         ring = self._from_ring(shard, position, limit)
         if ring is not None and (not len(ring) or ring["sequence"][0] == position):
@@ -121,7 +124,7 @@ class EventFollower:
         return found
 
     def run(self, shard: int, position: int, limit: int) -> Records:
-        """As `read`, but up to `limit` if there are so many: ring and files may each have a part."""
+        """As `read`, but joins what ring and files have until there are `limit` events or a gap."""
         parts = [self.read(shard, position, limit)]
         left = limit - len(parts[0])
         while left and len(parts[-1]):
@@ -147,7 +150,7 @@ class EventFollower:
         return self._rings[shard]
 
     def _from_ring(self, shard: int, position: int, limit: int) -> Records | None:
-        """Events of the ring from `position` on, or from the next that it has; None: there is none, or it is
+        """Events of the ring from `position` or from its next event on; None if there is no ring, or it is
         empty.
         """
         ring = self._ring(shard)
@@ -169,7 +172,7 @@ class EventFollower:
     # ------------------------------------------------------------------------------------------- files
 
     def _from_files(self, shard: int, position: int, limit: int) -> Records | None:
-        """Events of files from `position` on, or from the next that they have; None: they have none."""
+        """Events of files from `position` or from their next event on; None if they have none."""
         known = self._read.pop(shard, None)
         if known is not None and 0 <= (at := position - int(known["sequence"][0])) < len(known):
             self._read[shard] = known
@@ -203,13 +206,13 @@ class EventFollower:
                 del self._journals[shard]
             opened = _OpenJournal.open(journals[-1])
             if opened is None:
-                return None  # a segment by now
+                return None  # it has become a segment
             self._journals[shard] = opened
         rows = opened.read(position, limit)
         return rows if len(rows) else None
 
     def _from_segment(self, segment: SegmentFile, position: int) -> Records | None:
-        """Events of one segment; None: it is gone, merged into another, deleted, or set aside."""
+        """Events of one segment; None if the file no longer exists: merged, deleted, or set aside."""
         path = segment.path
         if self._segments is None:
             self._segments = connect(256 * 1024**2, threads=1)
@@ -225,12 +228,12 @@ class EventFollower:
             except FileNotFoundError:
                 return None
             except OSError:
-                pass  # of another user
+                pass  # the file belongs to another user
             raise HistoryError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def ends_of(folder: Path) -> dict[int, int]:
-    """By shard of a data folder, 1 + the sequence of its newest event."""
+    """1 + the sequence of the newest event, by shard of a data folder."""
     follower = EventFollower(folder)
     try:
         return {shard: follower.end(shard) for shard in follower.shards()}
@@ -240,7 +243,7 @@ def ends_of(folder: Path) -> dict[int, int]:
 
 @dataclass(slots=True)
 class _OpenJournal:
-    """A journal, perhaps growing."""
+    """An open journal, which may still be growing."""
 
     path: Path
     fd: int
@@ -250,7 +253,7 @@ class _OpenJournal:
 
     @classmethod
     def open(cls, journal: JournalFile) -> _OpenJournal | None:
-        """None: it is gone, or has no header yet."""
+        """Open a journal; None if it no longer exists, or has no header yet."""
         try:
             fd = os.open(journal.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

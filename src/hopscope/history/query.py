@@ -1,4 +1,6 @@
-"""Queries of history: DuckDB over segments and journals, each event once, while others write."""
+"""Queries of history: DuckDB over segments and journals. Each event is found once, also while other processes
+write and archive.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
 from .reading.event_questions import LOCAL, EventQuestions, name_ends, of_records
-from .reading.filters import Filters, Flow, QueueFilters, wanted
+from .reading.filters import Filters, Flow, QueueFilters, criteria_of
 from .reading.long_paths import MOST_RECORDS, add_long_paths
 from .reading.page import Order, Page
 from .reading.source import HistorySource, Snapshot
@@ -46,19 +48,19 @@ _SUMS = (
     *(("highest_latency", "UBIGINT"), ("packets", "UBIGINT"), ("mean_latency", "DOUBLE")),
     *(("worst_node_id", "UINTEGER"), ("worst_port", "USMALLINT"), ("worst_latency", "UBIGINT")),
 )
-"""Columns of `sums_of`, and their types."""
+"""Columns of `sums_of`, and their DuckDB types."""
 _MOST_KEYS = 1000
-"""Flows that are looked for in the indexes of segments."""
+"""Largest number of flows that are looked up in the indexes of segments."""
 _TRIES = 20
-"""Snapshots tried while the archive replaces segments during a query."""
+"""How many snapshots a query tries if the archive replaces segments meanwhile."""
 
 
 class History(EventQuestions):
-    """The events of the data folder `folder`. Threads may share one.
+    """The events of the data folder `folder`. Threads may share a History.
 
     `names` adds the columns `node` and `port_name`.  `memory_bytes` and `threads` limit its queries.
-    `member`: whose history it is in a cluster; SQL has it as the column `member` of `events`.
-    HistoryError (of every method): one line that says what to do.
+    `member`: the name of this member of a cluster; for SQL, it becomes the column `member` of `events`.
+    Every method may raise HistoryError, with one line that says what to do.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class History(EventQuestions):
         return [str(error) for error in self._source.damaged.values()]
 
     def close(self) -> None:
-        """Close DuckDB, and end SQL queries; later ones raise HistoryError."""
+        """Close DuckDB, and end running SQL queries; later queries raise HistoryError."""
         self._closed = True
         self._sandbox.close()
         self._connection.close()
@@ -105,7 +107,7 @@ class History(EventQuestions):
         after: str | None = None,
         **filters: Unpack[Filters],
     ) -> Table:
-        """Events, at most `limit`, by time (then shard and sequence), or by shard and sequence.
+        """At most `limit` events, ordered by time (then shard and sequence), or by shard and sequence.
 
         For the next page, repeat the call with `after=table.after`.
         """
@@ -122,7 +124,7 @@ class History(EventQuestions):
                 search(self._source.undamaged(batch))
             return self._with_long_paths(page.fetch(snapshot, cursor), snapshot, cursor)
 
-        table = self._ask(ask, lambda: self._source.snapshot(page.limited(wanted(filters)), texts=False))
+        table = self._ask(ask, lambda: self._source.snapshot(page.limited(criteria_of(filters)), texts=False))
         name_ends(table)
         self._name(table)
         return table
@@ -132,10 +134,11 @@ class History(EventQuestions):
     ) -> list[Distribution]:
         """Histograms of values by measure and place, with quantiles.
 
-        A time window includes all periods that overlap it, also the current one; `since_ns` and `until_ns`
-        have the time covered.  `by` queue, port, switch, or over the network; end-to-end latency has no
-        place, and is left out if one is given.  With `bucket_ns` one for each bucket from the epoch on, the
-        oldest first: of the periods that begin in it.
+        A time window includes all periods that overlap it, also the current one; `since_ns` and `until_ns` of
+        the result state the time that is covered.  `by`: one histogram for each queue, port or switch, or for
+        the whole network.  End-to-end latency has no place, and is left out if the filters name a place.
+        With `bucket_ns`, there is a histogram for each bucket (counted from the epoch), the oldest first, of
+        the periods that begin in it.
         """
         window = Window.of(filters)
         return self._ask(
@@ -154,8 +157,8 @@ class History(EventQuestions):
     ) -> Table:
         """One SELECT over the view `events`, at most `limit` rows, in a process of its own.
 
-        That process can only read the folder of segments, cannot write, and is limited to `seconds` and
-        `memory_bytes`: see `sandbox.query`.  It is killed when `stop` is set.
+        The process can only read the folders of segments and distributions, and is limited to `seconds` and
+        `memory_bytes`, see `sandbox.query`.  It is killed when `stop` is set.
         """
         self._check_open()
         source = folder_source(self.folder, *self._source.check(), self._member)
@@ -186,7 +189,9 @@ class History(EventQuestions):
     def sums_of(
         self, ids: FlowIds, inside: bool = True, *, limit: int | None = 1000, **filters: Unpack[Filters]
     ) -> Table:
-        """What `flows` has of these flows, or of all others, with `src_hi`, `src_lo` … instead of texts."""
+        """The rows of `flows` for these flows, or (not `inside`) for all other flows, with the addresses as
+        numbers (`src_hi`, `src_lo` …) instead of texts.
+        """
         return self._grouped(self._flows_sql(), limit, filters, of_records(filters), (ids, inside), _SUMS)
 
     def _grouped(
@@ -200,8 +205,11 @@ class History(EventQuestions):
         *,
         given: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Table:
-        """Run a SELECT over EVENTS, the filtered events, RECORDED, those of fewer filters, and GIVEN, rows of
-        these columns. `chosen`: of these flows alone, or of all others; `described`: as in `fetch`.
+        """Run a SELECT over EVENTS, the events that match `filters`; RECORDED, those that match `recorded`; and
+        GIVEN, rows of these columns.
+
+        `chosen`: only events of these flows (True), or of all other flows (False); `described`: as in
+        `fetch`.
         """
 
         def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
@@ -218,15 +226,15 @@ class History(EventQuestions):
             table = fetch(cursor, statement, limit, described)
             return self._with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
 
-        criteria = wanted(filters if recorded is None else recorded)
+        criteria = criteria_of(filters if recorded is None else recorded)
         if chosen is not None and chosen[1] and len(chosen[0]) <= _MOST_KEYS:
             ids = tuple(flow_key(flow_id) for flow_id in chosen[0].ids.tolist())
             criteria = replace(criteria, keys=(*criteria.keys, ids))
-        texts = recorded is None  # with RECORDED, addresses are read as numbers
+        texts = recorded is None  # statements with RECORDED read addresses as numbers
         return self._ask(ask, lambda: self._source.snapshot(criteria, texts))
 
     def _with_long_paths(self, table: Table, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
-        """Add the further records of long paths to the rows that begin them."""
+        """Complete long paths: add the nodes in their further records to the row of their first record."""
 
         def find(table: Table, rows: npt.NDArray[np.intp]) -> str | None:
             shards, later = table["shard"][rows], table["sequence"][rows] + np.uint64(1)
@@ -239,7 +247,7 @@ class History(EventQuestions):
     def _ask(
         self, ask: Callable[[Files, duckdb.DuckDBPyConnection], Result], look: Callable[[], Files]
     ) -> Result:
-        """Query the snapshot that `look` takes; another one if a file disappeared, or was found damaged."""
+        """Query the snapshot that `look` takes; take another one if a file was deleted or found damaged."""
         self._check_open()
         for attempt in range(_TRIES):
             snapshot = look()

@@ -1,4 +1,4 @@
-"""What can be asked of history: of one data folder (`query.History`), or of all members of a cluster."""
+"""The queries that history answers, for one data folder (`query.History`) or all members of a cluster."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 
 class HistoryLike(Protocol):
-    """Answers questions of history; `query.History` says what each returns. Raises HistoryError."""
+    """Answers queries of history; `query.History` describes the results. Every
+    method may raise HistoryError.
+    """
 
     folder: Path
     """The data folder of this collector."""
 
     @property
     def problems(self) -> list[str]:
-        """A line for each file that is left out because it is damaged."""
+        """A line for each file that is skipped because it is damaged."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -38,7 +40,7 @@ class HistoryLike(Protocol):
     ) -> None: ...
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release files and processes."""
         ...
 
     def events(
@@ -68,7 +70,7 @@ class HistoryLike(Protocol):
         self, metric: str, *, bucket_ns: int | None = None, limit: int | None = 100,
         places: Collection[Place] = (), **filters: Unpack[Filters],
     ) -> Table:  # fmt: skip
-        """Places by the highest value of a metric, or their values by time."""
+        """Places, ordered by the highest value of a metric; or their values over time."""
         ...
 
     def highest(
@@ -97,22 +99,22 @@ class HistoryLike(Protocol):
         ...
 
     def steps(self, **filters: Unpack[Filters]) -> Table:
-        """Where ports lead, by the paths of flows."""
+        """The next node behind each port, according to the paths of flows."""
         ...
 
     def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
-        """Notable events and the highest value of a metric by time."""
+        """Notable events and the highest value of a metric over time."""
         ...
 
     def distributions(
         self, *, by: By = "queue", bucket_ns: int | None = None, **filters: Unpack[QueueFilters]
     ) -> list[Distribution]:
-        """Histograms of values by measure and place, and by time."""
+        """Histograms of values by measure and place, or also over time."""
         ...
 
     def sql(
         self, text: str, *, limit: int = 10_000, seconds: float = 10.0,
         memory_bytes: int = 512 * 1024**2, stop: threading.Event | None = None,
     ) -> Table:  # fmt: skip
-        """One SELECT."""
+        """Run one SELECT."""
         ...

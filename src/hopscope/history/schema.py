@@ -1,6 +1,6 @@
-"""The views of SQL over history, column by column: type, unit and meaning, and queries to begin with.
+"""Documentation of the SQL views of history: type, unit and meaning of each column, and example queries.
 
-Types are those that the views are made with; `docs/reference/sql.md` and `GET /api/v0/sql/schema` show this.
+`docs/reference/sql.md` and `GET /api/v0/sql/schema` show it.  The types are the ones that create the views.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .files import period_files
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a view."""
+    """A column of a SQL view."""
 
     name: str
     type: str
     """Its DuckDB type."""
     unit: str
-    """Empty: none, or as the source sends it."""
+    """Empty: no unit, or the unit that the source uses."""
     meaning: str
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view."""
+    """A SQL view."""
 
     name: str
     meaning: str
@@ -35,7 +35,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A query to begin with."""
+    """An example of a query."""
 
     title: str
     sql: str
@@ -44,14 +44,17 @@ class Example:
 _EVENTS: Mapping[str, tuple[str, str]] = {
     "time": ("UTC", "when the collector received the report"),
     "kind": ("", "such as `raised`, `drop`, `path_change`"),
-    "metric": ("", "such as `hop_latency`; NULL if the kind has none"),
+    "metric": ("", "such as `hop_latency`; NULL if this kind of event has no metric"),
     "node_id": ("", "switch; NULL: unknown"),
     "port": ("", "egress port of the hop that caused it; NULL: unknown"),
-    "ident": ("", "queue, buffer or port by metric, queue of a drop; hw id for `silent`, `returned`, `gap`"),
-    "value": ("by metric", "by kind: the value of the metric (latencies in ns), or a count"),
-    "previous": ("by metric", "by kind: what `value` is compared with: the stored value or the limit"),
-    "reason": ("", "why an alarm was cleared; else NULL"),
-    "switch_ns": ("ns", "time at the switch, by its own clock; NULL: not carried"),
+    "ident": (
+        "",
+        "queue, buffer or port, by metric; queue of a drop; hw id of `silent`, `returned` and `gap`",
+    ),
+    "value": ("by metric", "the value of the metric (latencies in ns), or a count, depending on the kind"),
+    "previous": ("by metric", "the stored value or the limit with which `value` was compared"),
+    "reason": ("", "why an alarm was cleared; NULL for other kinds"),
+    "switch_ns": ("ns", "time at the switch, by its own clock; NULL: the report has none"),
     "flow_id": ("", "hash of the 5-tuple; NULL: no flow"),
     "src": ("", "source address; that of the reporting source for `silent`, `returned` and `gap`"),
     "dst": ("", "destination address"),
@@ -81,16 +84,16 @@ _DISTRIBUTIONS: Mapping[str, tuple[str, str]] = {
     "sum": ("by measure", "their sum"),
     "highest": (
         "by measure",
-        "no value is above it; may be of an earlier period; end-to-end latency stops at 4294967294",
+        "no value is higher; may come from an earlier period; end-to-end latency stops at 4294967294",
     ),
-    "lower": ("by measure", "lowest value of each bin that has values"),
-    "upper": ("by measure", "highest value of each bin that has values"),
+    "lower": ("by measure", "lower bound of each bin that has values"),
+    "upper": ("by measure", "upper bound of each bin that has values, inclusive"),
     "counts": ("values", "number of values in each of these bins"),
     "shard": ("", "number of the worker"),
     "number": ("", "number of the period in the shard"),
-    "generation": ("", "identifies the region; another one counts from 0"),
+    "generation": ("", "identifies the region; each region counts from 0"),
 }
-"""The same of `period_files.COLUMNS`."""
+"""Unit and meaning of the columns of `period_files.COLUMNS`."""
 
 
 def _described(
@@ -117,7 +120,7 @@ CLUSTER_COLUMNS = (
     Column("member", "VARCHAR", "", "member that has the event; the first column"),
     Column("incarnation", "VARCHAR", "", "of the member's data folder; the last column, with a lake only"),
 )
-"""What the view `events` has besides, in queries of all members."""
+"""Additional columns of the view `events` in queries of all members."""
 EXAMPLES = (
     Example(
         "Events per minute, by kind",

@@ -1,1 +1,1 @@
-"""What the disk has: names of files, the bytes of journals, segments with indexes and checksums, periods."""
+"""Files on disk: their names, the format of journals, segments with indexes and checksums, periods."""

@@ -1,11 +1,11 @@
-"""Checksums of Parquet files, since readers of Parquet check nothing: of 150 files with one flipped bit in a
-page DuckDB 2.0 read 147, and pyarrow 59 of 60, without an error and with other values.
+"""Checksums of Parquet files, because readers of Parquet check nothing: DuckDB 2.0 read 147 of 150 files with
+one flipped bit in a page without an error, but with wrong values; pyarrow 59 of 60.
 
-Beside NAME.parquet is NAME.parquet.crc32: CRC-32 (hexadecimal) and length of the file.  A file without one is
-from version 0.1, and not checked.  One core checks about 1 GiB per second.
+NAME.parquet.crc32, beside NAME.parquet, contains the file's CRC-32 (hexadecimal) and length.  A file without
+a checksum is from version 0.1, and is not checked.  One core checks about 1 GiB per second.
 
-Its time is that of the oldest part: when the first of all files that were merged into this one was archived.
-The time of the Parquet file is that of the newest part, which retention goes by.
+A file may be merged from several.  The modification time of the checksum says when the oldest of them was
+archived, the one of the Parquet file when the newest was; retention uses the latter.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _CHUNK_BYTES = 1 << 20
 
 
 def sum_path(path: Path) -> Path:
-    """Where the checksum of a file is."""
+    """Path of a file's checksum."""
     return path.with_name(path.name + CHECKSUM)
 
 
 def write_sum(written: Path, path: Path, oldest_ns: int | None = None) -> None:
-    """Write the checksum of the file `written`, which will be named `path`. OSError: it cannot be written.
+    """Write the checksum of the file `written`, which will be renamed to `path`. OSError: it cannot be
+    written.
 
-    `oldest_ns`: when its oldest part was archived (None: now).
+    `oldest_ns`: when the oldest part of the file was archived (None: now).
     """
     write_file(sum_path(path), _sum(written).encode())
     if oldest_ns is not None:
@@ -39,8 +40,8 @@ def write_sum(written: Path, path: Path, oldest_ns: int | None = None) -> None:
 
 
 def archived(paths: Iterable[Path]) -> tuple[int, int]:
-    """When the oldest and the newest part of files [n ≥ 1] were archived, ns since 1970. FileNotFoundError:
-    one is gone.
+    """When the oldest and the newest part of these files [n ≥ 1] were archived, ns since 1970.
+    FileNotFoundError: a file no longer exists.
     """
     times = []
     for path in paths:
@@ -51,14 +52,16 @@ def archived(paths: Iterable[Path]) -> tuple[int, int]:
 
 
 def wrong_sums(paths: Iterable[Path]) -> dict[Path, DamagedError]:
-    """Files that are not what was written, with the reason. Deleted files are left out."""
+    """Files whose content does not match their checksum, with the error. Deleted files are left out."""
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = pool.map(lambda path: (path, _wrong(path)), paths)
         return {path: error for path, error in found if error is not None}
 
 
 def check_again(path: Path) -> None:
-    """Have the archive check a file that it has checked before: it knows these by their times and sizes."""
+    """Make the archive check a file again, by changing its modification time: the archive skips files whose
+    time and size have not changed since its last check.
+    """
     stat = path.stat()
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
 

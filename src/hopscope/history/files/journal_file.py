@@ -1,6 +1,6 @@
-"""A journal's bytes: a header, then EVENT records; record i has the sequence `first + i`.
+"""The format of a journal: a header, then EVENT records; record i has the sequence `first + i`.
 
-Journals of an earlier layout are read as well: fields that it lacks are 0.
+Journals with an earlier layout can be read too; the fields that it lacks are 0.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _HEADER = struct.Struct("<8sIIIIQqI")
 
 
 LAYOUTS = {EVENT_VERSION: EVENT, 1: np.dtype([field for field in EVENT.descr if field[0] != "switch_ns"])}
-"""Records by version of the layout; 1 had no `switch_ns`."""
+"""Record type by version of the layout; version 1 had no `switch_ns`."""
 
 
 def number_events(events: Records, shard: int, first: int) -> None:
-    """Write `shard`, and `sequence` from `first` on, into EVENT records: their stream's owner does so."""
+    """Set `shard`, and `sequence` from `first` on, in EVENT records. Only the writer of a shard may do so."""
     events["sequence"] = np.arange(first, first + len(events), dtype=np.uint64)
     events["shard"] = shard
 
@@ -43,8 +43,8 @@ def push_header(shard: int, first: int) -> bytes:
 
 
 def pull_header(path: Path, head: bytes) -> tuple[int, int, np.dtype[Any]]:
-    """Shard, first sequence, layout. DamagedError: the header is not what was written; HistoryError: it is of
-    a later version.
+    """Read a header: shard, first sequence, layout. DamagedError: the header is damaged; HistoryError: a
+    later version wrote it.
     """
     if len(head) < HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
         raise DamagedError(f"{path} is damaged: it does not begin as a journal")
@@ -61,17 +61,19 @@ def pull_header(path: Path, head: bytes) -> tuple[int, int, np.dtype[Any]]:
 
 
 class JournalReader:
-    """Reads a journal that may be growing; keeps the records that it has read."""
+    """Reads a journal that may still be growing, and keeps the records that it has read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.record_bytes = EVENT_BYTES
-        """Bytes of one record, once it was read."""
+        """Size of one record; valid after the first `read`."""
         self._buffer = np.empty(0, EVENT)
         self._count = 0
 
     def read(self) -> Records:
-        """Whole EVENT records up to the first with a wrong sequence. FileNotFoundError, DamagedError pass."""
+        """All complete EVENT records before the first with a wrong sequence.
+        FileNotFoundError, DamagedError.
+        """
         with self.path.open("rb") as file:
             head = file.read(HEADER_BYTES)
             if not head.rstrip(b"\0"):
@@ -100,20 +102,20 @@ class JournalReader:
 
 
 def read_journal(path: Path) -> Records:
-    """Whole EVENT records of one journal, up to the first with a wrong sequence. FileNotFoundError passes."""
+    """The result of `JournalReader.read` for one journal."""
     return JournalReader(path).read()
 
 
 def read_journals(folder: Path) -> Records:
-    """EVENT records of all undamaged journals of a data folder that are not in a segment yet, by (shard,
-    sequence).
+    """EVENT records of a data folder that are not in a segment yet, ordered by (shard, sequence). Damaged
+    journals are left out.
     """
     blocks = []
     for journal in list_journals(Path(folder)):
         try:
             blocks.append((journal, read_journal(journal.path)))
         except (FileNotFoundError, DamagedError):
-            continue  # a segment by now, or set aside soon
+            continue  # it has become a segment, or the archive will set it aside
     segments = list_segments(Path(folder))
     fresh = [
         events for journal, events in blocks if not segment_covering(segments, journal.shard, journal.first)

@@ -1,4 +1,4 @@
-"""Which layout of events a data folder has, by its `owner.json`."""
+"""The layout of a data folder's events, as stated in its `owner.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ..errors import HistoryError
 
 
 def reject_later(folder: Path) -> None:
-    """HistoryError: a later version has collected here. Nothing is changed, so that it can go on."""
+    """HistoryError: a later version has written into this folder. The folder is not changed, so that the
+    later version can still use it.
+    """
     owner = read_owner(folder)
     written = owner.get("events", EVENT_VERSION)
     if isinstance(written, int) and written > EVENT_VERSION:

@@ -1,4 +1,4 @@
-"""Which files may become one: retention deletes whole files, so one has a small part of what is kept."""
+"""Which files may be merged. Retention deletes whole files, so each may hold only a small part of history."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from ...settings.history import HistorySettings
 from .checksums import archived
 
 PARTS = 8
-"""A merged file has at most one of so many parts of `keep_days` and of `keep_bytes`. It is deleted when its
-newest part is too old: the oldest stays for so much longer."""
+"""A merged file covers at most 1 / PARTS of `keep_days` and of `keep_bytes`. It is deleted when its newest
+part is too old, so its oldest part is kept for up to this much longer."""
 
 
-def may_be_one(paths: Sequence[Path], settings: HistorySettings) -> bool:
-    """Whether files [n ≥ 1] are close enough in time, and small enough. FileNotFoundError: one is gone."""
+def may_merge(paths: Sequence[Path], settings: HistorySettings) -> bool:
+    """Whether files [n ≥ 1] are close enough in time, and small enough.
+    FileNotFoundError: one was deleted.
+    """
     oldest, newest = archived(paths)
     size = sum(path.stat().st_size for path in paths)
     is_short = newest - oldest <= settings.keep_days * 86_400e9 / PARTS

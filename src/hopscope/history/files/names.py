@@ -1,8 +1,8 @@
-"""Names of journals and segments: they say which events a file has.
+"""Names of journals and segments, which state the events that a file contains.
 
-A journal has a shard's events from its first sequence on; a segment has both ends in its name.  An event may
-be in several files for a moment (a segment has its name, its journals are not removed yet), never in none: a
-reader opens journals before it lists segments, and skips what a segment covers.
+The name of a journal states its first sequence, that of a segment its first and last.  For a moment, an event
+may be in several files (the segment exists, and its journals are not removed yet), but never in none.  So a
+reader opens journals before it lists segments, and skips journals that a segment covers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CHECKSUM = ".crc32"
 INDEX = ".index"
 """Suffix of the index beside a segment."""
 BESIDE = (CHECKSUM, INDEX)
-"""Suffixes of what belongs to a Parquet file."""
+"""Suffixes of the files that belong to a Parquet file."""
 DAMAGED = ".damaged"
 """Suffix of a damaged file that was set aside."""
 CUT = ".cut"
-"""Suffix of what was cut from a damaged journal."""
+"""Suffix of a file with the bytes that were cut from a damaged journal."""
 _NOTED = re.compile(r"\d{5}\.next")
 _JOURNAL = re.compile(r"(\d{5})-(\d{20})\.journal")
 _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
@@ -34,7 +34,7 @@ _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
 
 @dataclass(frozen=True, slots=True, order=True)
 class JournalFile:
-    """A journal by its name."""
+    """A journal, described by its name: it holds the events of `shard` from `first` on."""
 
     shard: int
     first: int
@@ -43,7 +43,7 @@ class JournalFile:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentFile:
-    """A segment by its name: it holds every event of `shard` from `first` to `last`, both included."""
+    """A segment, described by its name: it holds every event of `shard` from `first` to `last`, inclusive."""
 
     shard: int
     first: int
@@ -62,12 +62,14 @@ def segment_path(folder: Path, shard: int, first: int, last: int) -> Path:
 
 
 def noted_path(folder: Path, shard: int) -> Path:
-    """A shard's next sequence as text, written before retention deletes the last file that shows it."""
+    """Path of a note with a shard's next sequence, written before retention deletes the last file whose name
+    shows it.
+    """
     return folder / "journal" / f"{shard:05d}.next"
 
 
 def noted_sequence(folder: Path, shard: int) -> int:
-    """The note at `noted_path`; 0: there is none, or it is damaged."""
+    """The sequence in the note at `noted_path`; 0 if there is no note or it is damaged."""
     try:
         return int(noted_path(folder, shard).read_text())
     except (FileNotFoundError, ValueError):
@@ -75,7 +77,7 @@ def noted_sequence(folder: Path, shard: int) -> int:
 
 
 def noted_shards(folder: Path) -> list[int]:
-    """Shards whose next sequence is noted: events of theirs may all be deleted."""
+    """Shards with a note of their next sequence; retention may have deleted all their events."""
     return [int(path.stem) for path in listing(folder / "journal", ".next") if _NOTED.fullmatch(path.name)]
 
 
@@ -113,7 +115,7 @@ def list_segments(folder: Path) -> list[SegmentFile]:
 
 
 def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> SegmentFile | None:
-    """The segment of a list sorted by (shard, first) that has this event; None: there is none."""
+    """The segment that has this event, or None. `segments` must be sorted by (shard, first)."""
     at = bisect_right(segments, (shard, sequence), key=lambda segment: (segment.shard, segment.first)) - 1
     if at >= 0 and segments[at].shard == shard and sequence <= segments[at].last:
         return segments[at]
@@ -121,7 +123,7 @@ def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> 
 
 
 def damaged_files(folder: Path) -> list[Path]:
-    """Files of history that were set aside because they are damaged, and what was cut from journals."""
+    """Files that were set aside because they are damaged, and files with bytes cut from journals."""
     found = [
         path for part in ("journal", "segments", "distributions") for path in listing(folder / part, DAMAGED)
     ]
@@ -129,7 +131,7 @@ def damaged_files(folder: Path) -> list[Path]:
 
 
 def orphans(folder: Path) -> Iterator[Path]:
-    """What is beside Parquet files that are gone: checksums and indexes."""
+    """Checksums and indexes whose Parquet file no longer exists."""
     for suffix in BESIDE:
         for path in folder.glob(f"*.parquet{suffix}"):
             if not path.with_suffix("").exists():
@@ -142,7 +144,7 @@ def set_aside(path: Path) -> str:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a whole file, which is named once it is on disk. OSError: that failed; nothing is left."""
+    """Write a whole file, which gets its name once it is on disk. OSError: it failed, and left nothing."""
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:
@@ -156,7 +158,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def note_sequence(folder: Path, shard: int, following: int) -> None:
-    """Store a shard's next sequence, to continue its numbers after the last of its files is deleted."""
+    """Store a shard's next sequence, so that its numbers go on from there after all its files are deleted."""
     path = noted_path(folder, shard)
     if following > noted_sequence(folder, shard):
         write_file(path, f"{following}\n".encode())
@@ -164,7 +166,7 @@ def note_sequence(folder: Path, shard: int, following: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """fsync a folder: its entries (a rename, a removal) are on disk."""
+    """fsync a folder, so that changes of its entries (a rename, a removal) are on disk."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -173,7 +175,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def listing(folder: Path, suffix: str) -> list[Path]:
-    """Files of a folder by suffix; none if there is no folder. HistoryError: it cannot be read."""
+    """Files of a folder with this suffix; none if the folder does not exist.
+    HistoryError: it cannot be read.
+    """
     try:
         return [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(suffix)]
     except FileNotFoundError:

@@ -22,16 +22,16 @@ from ...settings.history import HistorySettings
 from ..columns import connect, quoted
 from ..errors import DamagedError, HistoryError
 from .checksums import archived
-from .merging import may_be_one
+from .merging import may_merge
 from .names import listing, sync_folder
 from .segments import check_footers, parquet_sql, write_parquet
 
 FOLDER = "distributions"
 VERSION = ("hopscope_distribution_version", DISTRIBUTION_VERSION)
 MERGE = 8
-"""Adjacent files of similar size that become one."""
+"""How many adjacent files of similar size are merged into one."""
 MERGED_BYTES = 64 * 1024**2
-"""Bytes above which files are not merged."""
+"""Largest size of a merged file."""
 _MEMORY_BYTES = 1024**3
 _NAME = re.compile(r"(\d{5})-(\d{12})-(\d{12})-(\d{19})-(\d{19})\.parquet")
 COLUMNS = (
@@ -56,7 +56,7 @@ NAMES = ", ".join(f'"{name}"' for name, _ in COLUMNS)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Period:
-    """The period from `since_ns` to `until_ns`, the `number`th of its shard."""
+    """The period from `since_ns` to `until_ns`; `number` counts the periods of its shard, from 0."""
 
     shard: int
     number: int
@@ -66,7 +66,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PeriodFile:
-    """A file by its name: periods `first` to `last` of a shard, and the time that they cover."""
+    """A file, described by its name: periods `first` to `last` of a shard, and the time that they cover."""
 
     shard: int
     first: int
@@ -77,7 +77,7 @@ class PeriodFile:
 
 
 def file_of(folder: Path, shard: int, first: int, last: int, since_ns: int, until_ns: int) -> PeriodFile:
-    """The file of these periods in the data folder `folder`."""
+    """The file for these periods in the data folder `folder`."""
     name = f"{shard:05d}-{first:012d}-{last:012d}-{since_ns:019d}-{until_ns:019d}.parquet"
     return PeriodFile(shard, first, last, since_ns, until_ns, folder / FOLDER / name)
 
@@ -107,12 +107,12 @@ def list_files(folder: Path) -> list[PeriodFile]:
 
 
 def check_periods(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[Path, DamagedError]:
-    """Damaged files, with the reason. HistoryError: one is not ours, or of another version."""
+    """Damaged files, with the error. HistoryError: a file is not ours, or of another version."""
     return check_footers(connection, paths, *VERSION) if paths else {}
 
 
 def write_period(folder: Path, counts: ShardCounts, period: Period) -> PeriodFile:
-    """Write the counts of a period; the file is named once it is on disk. HistoryError: it failed."""
+    """Write the counts of a period; the file gets its name once it is on disk. HistoryError: it failed."""
     target = file_of(folder, period.shard, period.number, period.number, period.since_ns, period.until_ns)
     with connect(_MEMORY_BYTES, threads=1) as connection:
         write_parquet(connection, register(connection, "fresh", counts, period), target.path, VERSION)
@@ -122,7 +122,7 @@ def write_period(folder: Path, counts: ShardCounts, period: Period) -> PeriodFil
 def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
     """Merge adjacent undamaged files into one, and remove them. HistoryError: it failed.
 
-    One that cannot be removed is left to the next round of the archive.
+    The next round of the archive removes those that cannot be removed now.
     """
     target = file_of(
         folder,
@@ -144,14 +144,14 @@ def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
 
 
 def mergeable(files: Sequence[PeriodFile], settings: HistorySettings) -> Sequence[PeriodFile]:
-    """MERGE adjacent files of one shard and one order of magnitude that may be one; else none."""
+    """MERGE adjacent files of one shard and of similar size that may be merged; empty if there are none."""
     for start in range(len(files) - MERGE + 1):
         run = files[start : start + MERGE]
         if any(a.shard != b.shard or a.last + 1 != b.first for a, b in pairwise(run)):
             continue
         sizes = [file.path.stat().st_size for file in run]
         alike = sum(sizes) <= MERGED_BYTES and max(sizes) < MERGE * max(min(sizes), 4096)
-        if alike and may_be_one([file.path for file in run], settings):
+        if alike and may_merge([file.path for file in run], settings):
             return run
     return ()
 

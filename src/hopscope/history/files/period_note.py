@@ -1,4 +1,4 @@
-"""What is archived of a shard's distributions: `worker-N.archived`, beside their region."""
+"""A note of which distributions of a shard are archived: `worker-N.archived`, beside their region."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NOTE = "archived"
 
 @dataclass(slots=True)
 class PeriodNote:
-    """The part of a region that is in the files of its shard."""
+    """The part of a region's counts that is in the files of its shard."""
 
     counts: ShardCounts | None
-    """Counts of the region at the end of the last period; None: there was none."""
+    """Counts of the region at the end of the last period; None before the first."""
     number: int
     """Number of the next period."""
     until_ns: int
@@ -29,7 +29,7 @@ class PeriodNote:
 
 
 def read_note(regions: Path, shard: int) -> PeriodNote | None:
-    """The note of a shard; None: there is none. RegionError: it is damaged."""
+    """The note of a shard, or None if it has none. RegionError: it is damaged."""
     path = regions / f"worker-{shard}.{NOTE}"
     if not path.exists():
         return None
@@ -50,7 +50,7 @@ def read_note(regions: Path, shard: int) -> PeriodNote | None:
 
 
 def write_note(regions: Path, note: PeriodNote) -> None:
-    """Replace the note of a shard, in one step. RegionError, OSError."""
+    """Replace the note of a shard atomically. RegionError, OSError: it failed."""
     counts = note.counts
     assert counts is not None
     path = regions / f"worker-{counts.shard}.{NOTE}"

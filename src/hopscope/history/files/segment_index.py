@@ -1,4 +1,4 @@
-"""The index of a segment: a small file beside it, so that a query opens only what may have its rows.
+"""The index of a segment: a small file beside it, by which a query skips the parts that cannot have its rows.
 
 NAME.parquet.index describes chunks of CHUNK_EVENTS events: their sequences and times, kinds and metrics, and
 a Bloom filter of the flow ids, addresses, nodes, ports, and ports of nodes in them.  A segment whose index is
@@ -23,17 +23,17 @@ from ...wire.records import Records
 from .names import INDEX, SegmentFile, write_file
 
 CHUNK_EVENTS = 16_384
-"""Events of a chunk: a row group of the segment, the least that DuckDB reads."""
+"""Events of a chunk. A chunk is a row group of the segment, the smallest unit that DuckDB reads."""
 EARLIEST, LATEST = -(2**63), 2**63 - 1
 _LOW = 2**64 - 1
 
 _MAGIC = b"HOPSIDX2"
 _WITHOUT_PLACES = b"HOPSIDX1"
-"""Of an index whose filters have nodes and ports, but not which port of which node."""
+"""Magic of an earlier index, whose filters have nodes and ports, but not ports of nodes."""
 HEADER = np.dtype(
     [("magic", "S8"), ("chunks", "<u4"), ("blocks", "<u4"), ("chunks_crc", "<u4"), ("blocks_crc", "<u4")]
 )
-"""Numbers and CRC-32 of chunks and blocks."""
+"""Number and CRC-32 of the chunks, and of the blocks."""
 CHUNK = np.dtype(
     [
         ("first", "<u8"),
@@ -48,15 +48,16 @@ CHUNK = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-"""First and last sequence, times (ns), a bit for each kind and metric, the place of the Bloom filter, and
-whether it has records of a path of more than PATH_PART nodes."""
+"""First and last sequence, oldest and newest time (ns), a bit for each kind and metric, the first block of
+the Bloom filter and their number, and whether the chunk has records of a path of more than PATH_PART nodes.
+"""
 
 _PART_FIELDS = ["first", "last", "oldest", "newest", "long"]
 _BLOCK_BITS = 512
 _BITS_PER_KEY = 16
 _MAX_BLOCKS = 4096
 _PROBES = 4
-"""Bits of a key, all in one block: about 1 in 400 chunks is read for a key that it does not have."""
+"""Bits of a key, all in one block. About 1 in 400 chunks is read for a key that it does not have."""
 
 Keys = npt.NDArray[np.uint64]
 _FLOW, _ADDRESS, _NODE, _PORT, _PLACE = (np.uint64(salt << 56) for salt in (0x11, 0x22, 0x33, 0x44, 0x55))
@@ -64,27 +65,27 @@ _FLOW, _ADDRESS, _NODE, _PORT, _PLACE = (np.uint64(salt << 56) for salt in (0x11
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What all rows of a query have in common: a chunk that cannot have such rows is not read."""
+    """Conditions that every row of a query's result meets; a chunk that cannot have such rows is not read."""
 
     start_ns: int = EARLIEST
     end_ns: int = LATEST
-    """Times, both included."""
+    """Range of times, inclusive."""
     kinds: int = 0
     metrics: int = 0
-    """A bit for each; 0: any."""
+    """Bit masks: a bit for each kind, and each metric; 0: any."""
     keys: tuple[tuple[int, ...], ...] = ()
-    """Groups of keys; of each group, a row has one."""
+    """Groups of keys; a row has at least one key of each group."""
     places: tuple[int, ...] = ()
-    """One more group, of ports of nodes; empty: any."""
+    """One more group of keys, of ports of nodes; empty: any."""
     on_path: bool = False
-    """Whether a key may be anywhere on a path: then chunks with parts of long paths are read in any case."""
+    """Whether a key may be anywhere on a path. If so, chunks with records of long paths are always read."""
     since: tuple[tuple[int, int], ...] = ()
-    """(shard, first sequence); other shards have no limit."""
+    """(shard, first sequence) pairs; shards that are not listed have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Events of a segment that a query may need: sequences `first` to `last`."""
+    """Events of a segment that a query may need: sequences `first` to `last`, with times in ns."""
 
     segment: SegmentFile
     first: int
@@ -92,7 +93,7 @@ class Part:
     oldest: int = EARLIEST
     newest: int = LATEST
     long: bool = True
-    """It may have records of a path of more than PATH_PART nodes."""
+    """Whether it may have records of a path of more than PATH_PART nodes."""
 
 
 class SegmentIndex:
@@ -101,26 +102,26 @@ class SegmentIndex:
     def __init__(
         self, segment: SegmentFile, chunks: Records, blocks: npt.NDArray[np.uint8], head: Any
     ) -> None:
-        """`head`: the HEADER; `blocks` have the checksum in it, if they are undamaged."""
+        """`head`: the HEADER, with the checksum that undamaged `blocks` have."""
         self.segment, self.chunks = segment, chunks
         self._blocks, self._crc = blocks, int(head["blocks_crc"])
         self._has_places = head["magic"] == _MAGIC
         self._filters: npt.NDArray[np.uint64] | None = None
 
-    def parts(self, wanted: Criteria) -> Iterator[Part]:
-        """The chunks that may have rows."""
+    def parts(self, criteria: Criteria) -> Iterator[Part]:
+        """The chunks that may have rows that meet the criteria."""
         rows = self.chunks
-        may = (rows["newest"] >= wanted.start_ns) & (rows["oldest"] <= wanted.end_ns)
-        if wanted.kinds:
-            may &= rows["kinds"] & np.uint64(wanted.kinds) != 0
-        if wanted.metrics:
-            may &= rows["metrics"] & np.uint64(wanted.metrics) != 0
-        for shard, first in wanted.since:
+        may = (rows["newest"] >= criteria.start_ns) & (rows["oldest"] <= criteria.end_ns)
+        if criteria.kinds:
+            may &= rows["kinds"] & np.uint64(criteria.kinds) != 0
+        if criteria.metrics:
+            may &= rows["metrics"] & np.uint64(criteria.metrics) != 0
+        for shard, first in criteria.since:
             if shard == self.segment.shard:
                 may &= rows["last"] >= first
-        places = [wanted.places] if wanted.places and self._has_places else []
-        for group in (*wanted.keys, *places):
-            found = rows["long"] != 0 if wanted.on_path else np.zeros(len(rows), bool)
+        places = [criteria.places] if criteria.places and self._has_places else []
+        for group in (*criteria.keys, *places):
+            found = rows["long"] != 0 if criteria.on_path else np.zeros(len(rows), bool)
             for key in group:
                 found = found | self._has(np.uint64(key))
             may &= found
@@ -128,7 +129,7 @@ class SegmentIndex:
             yield Part(self.segment, first, last, oldest, newest, bool(long))
 
     def _has(self, key: np.uint64) -> npt.NDArray[np.bool_]:
-        """bool [chunks]: which may have a key."""
+        """bool [chunks]: which chunks may have a key."""
         rows = self.chunks
         block = rows["block"] + (int(key) >> 40 & rows["blocks"] - 1)
         bits = _probes(np.array([key]))[0]
@@ -137,7 +138,9 @@ class SegmentIndex:
         return found
 
     def _checked(self) -> npt.NDArray[np.uint64]:
-        """uint64 [blocks, 8]; damaged ones have all keys."""
+        """The filters, uint64 [blocks, 8]; if they are damaged, all bits are set, so
+        that they match any key.
+        """
         if self._filters is None:
             is_whole = zlib.crc32(self._blocks.data) == self._crc
             filters = np.asarray(self._blocks).view(np.uint64).reshape(-1, 8)
@@ -151,7 +154,7 @@ def flow_key(flow_id: int) -> int:
 
 
 def address_key(number: int) -> int:
-    """The key of an address of 128 bits."""
+    """The key of a 128-bit address."""
     halves = np.array([number >> 64, number & _LOW], np.uint64)
     return int(_address_keys(halves[:1], halves[1:])[0])
 
@@ -172,12 +175,12 @@ def place_key(node: int, port: int) -> int:
 
 
 def index_path(path: Path) -> Path:
-    """Where the index of a segment is."""
+    """Path of the index of a segment."""
     return path.with_name(path.name + INDEX)
 
 
 def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
-    """Write the index of a segment with these EVENT records, in sequence. OSError: that failed."""
+    """Write the index of a segment with these EVENT records, in sequence. OSError: it failed."""
     rows, filters, blocks = [], [], 0
     for events in chunks:
         row = np.zeros(1, CHUNK)
@@ -185,18 +188,18 @@ def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
         row["block"], row["blocks"] = blocks, len(filters[-1])
         rows.append(row)
         blocks += len(filters[-1])
-    parts = [b"".join(each.tobytes() for each in arrays) for arrays in (rows, filters)]
+    parts = [b"".join(array.tobytes() for array in arrays) for arrays in (rows, filters)]
     head = np.array([(_MAGIC, len(rows), blocks, *map(zlib.crc32, parts))], HEADER)
     write_file(index_path(segment.path), b"".join([head.tobytes(), *parts]))
 
 
-def chunks_of(events: Records, most: int) -> list[Records]:
-    """Records in parts of `most`."""
-    return [events[at : at + most] for at in range(0, len(events), most)]
+def chunks_of(events: Records, size: int) -> list[Records]:
+    """The records in chunks of `size`; the last one may be shorter."""
+    return [events[at : at + size] for at in range(0, len(events), size)]
 
 
 def read_index(segment: SegmentFile) -> SegmentIndex | None:
-    """The index of a segment; None: there is none, or it is damaged."""
+    """The index of a segment, or None if it is missing or damaged."""
     try:
         raw = np.memmap(index_path(segment.path), np.uint8, "r")
     except (OSError, ValueError):
@@ -214,7 +217,9 @@ def read_index(segment: SegmentFile) -> SegmentIndex | None:
 
 
 def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
-    """Fill the CHUNK of some events, but for the place of its filter: uint64 [blocks, 8]."""
+    """Fill in the CHUNK for these events, except `block` and `blocks`; returns its filter, uint64 [blocks,
+    8].
+    """
     row["first"], row["last"] = events["sequence"][0], events["sequence"][-1]
     row["oldest"], row["newest"] = events["time_ns"].min(), events["time_ns"].max()
     row["kinds"], row["metrics"] = (_bits(np.unique(events[name])) for name in ("kind", "metric"))
@@ -222,8 +227,8 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     rest = paths["hop_count"].astype(np.int64) - paths["hop"]
     further = (rest > PATH_PART) | (paths["hop"] != 0)
     row["long"] = bool((further & (paths["metric"] == Metric.FLOW_PATH)).any())
-    is_there = np.arange(PATH_PART) < rest[:, None]
-    nodes = np.concatenate([np.unique(events["node_id"]), np.unique(paths["path"][is_there])])
+    is_node = np.arange(PATH_PART) < rest[:, None]
+    nodes = np.concatenate([np.unique(events["node_id"]), np.unique(paths["path"][is_node])])
     ports = np.unique(events["port"])
     flows = np.unique(events["flow_id"])
     places = _place_keys(events["node_id"], events["port"])[events["port"] != NO_PORT]
@@ -238,7 +243,7 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
 
 
 def _bits(codes: npt.NDArray[Any]) -> int:
-    """A bit for each code."""
+    """A bit mask of these codes; 64 and above are left out."""
     return sum(1 << int(code) for code in codes if code < 64)
 
 
@@ -255,7 +260,9 @@ def _place_keys(nodes: npt.NDArray[Any], ports: npt.NDArray[Any]) -> Keys:
 
 
 def _mixed(keys: Keys) -> Keys:
-    """Each bit of a key changes half of the result's (splitmix64, Steele et al. 2014)."""
+    """Mix keys so that each bit of a key changes half of the result's bits
+    (splitmix64, Steele et al. 2014).
+    """
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: Keys = keys ^ (keys >> np.uint64(31))
@@ -263,13 +270,13 @@ def _mixed(keys: Keys) -> Keys:
 
 
 def _probes(keys: Keys) -> npt.NDArray[np.int64]:
-    """int64 [n, _PROBES]: the bits of each key in its block."""
+    """int64 [n, _PROBES]: which bits of its block each key sets."""
     shifts = np.arange(0, 9 * _PROBES, 9, dtype=np.uint64)
     return (keys[:, None] >> shifts & np.uint64(_BLOCK_BITS - 1)).astype(np.int64)
 
 
 def _filter(keys: Keys) -> npt.NDArray[np.uint64]:
-    """uint64 [blocks, 8]: a Bloom filter with one block of 512 bits for all bits of a key."""
+    """uint64 [blocks, 8]: a Bloom filter of blocks of 512 bits; all bits of a key are in one block."""
     blocks = 1
     while blocks < _MAX_BLOCKS and blocks * _BLOCK_BITS < len(keys) * _BITS_PER_KEY:
         blocks *= 2

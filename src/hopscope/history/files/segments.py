@@ -1,4 +1,4 @@
-"""Parquet segments: a range of a shard's events, written once, never changed."""
+"""Parquet segments. A segment holds a range of a shard's events; it is written once and never changed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .names import SegmentFile, segment_path, sync_folder
 from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
 
 ZSTD = "COMPRESSION zstd, COMPRESSION_LEVEL 1"
-"""How files are compressed.  The default level, 3, takes 18 % more of a processor for the same size."""
+"""How files are compressed.  The default level, 3, takes 18 % more CPU time for the same size."""
 ENCODINGS = "PARQUET_VERSION V2"
-"""Numbers as differences (DELTA_BINARY_PACKED), then compressed: files with version 1 of the encodings are
-9 % larger, take 7 % more of a processor to write, and 20 to 100 % more to read.
+"""Numbers are stored as differences (DELTA_BINARY_PACKED), then compressed.  Files with version 1 of the
+encodings are 9 % larger, and take 7 % more CPU time to write and 20 to 100 % more to read.
 """
 VERSION_KEY = "hopscope_event_version"
 _MEMORY_BYTES = 2 * 1024**3
@@ -32,21 +32,21 @@ _MEMORY_BYTES = 2 * 1024**3
 def write_segment(folder: Path, events: Records) -> SegmentFile:
     """Write EVENT records [n ≥ 1] of one shard, in sequence, as a segment of the data folder `folder`.
 
-    The file is named once it is on disk.  HistoryError: the disk is full, or the folder is not writable;
-    nothing is left then.
+    The file gets its name once it is on disk.  HistoryError: the disk is full, or the folder is not writable;
+    no file is left behind.
     """
     with connect(_MEMORY_BYTES, threads=1) as connection:
         select = register(connection, "fresh", events)
         shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
         target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
-        _copy(connection, select, target)  # unsorted: sorting would hold all of it in memory
-    with suppress(OSError):  # the archive writes it later
+        _copy(connection, select, target)  # unsorted: to sort, DuckDB would hold all rows in memory
+    with suppress(OSError):  # the archive writes a missing index later
         write_index(target, chunks_of(events, CHUNK_EVENTS))
     return target
 
 
 def index_segment(segment: SegmentFile) -> None:
-    """Write the index of a segment that has none: its events are read again. HistoryError: that failed."""
+    """Write the missing index of a segment, whose events are read for it. HistoryError: it failed."""
 
     def chunks() -> Iterator[Records]:
         for first in range(segment.first, segment.last + 1, CHUNK_EVENTS):
@@ -70,7 +70,7 @@ def index_segment(segment: SegmentFile) -> None:
 def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile:
     """Merge adjacent segments into one, and remove them. HistoryError: it failed.
 
-    One that cannot be removed is left to the next round of the archive.
+    The next round of the archive removes those that cannot be removed now.
     """
     shard, first, last = segments[0].shard, segments[0].first, segments[-1].last
     target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
@@ -85,19 +85,20 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
 
 
 def segments_sql(paths: Sequence[Path]) -> str:
-    """A SELECT of the columns of `columns` from segments; columns that those of version 1 lack are NULL."""
+    """A SELECT of columns.COLUMNS from segments; columns that segments of layout 1 lack are NULL."""
     files = f"read_parquet([{', '.join(quoted(path) for path in paths)}], union_by_name = true)"
     newer = "SELECT NULL::VARCHAR AS reason, NULL::UBIGINT AS switch_ns WHERE false"
     return f"SELECT {NAMES} FROM (FROM {files} UNION ALL BY NAME {newer})"
 
 
 def parts_sql(parts: Sequence[Part]) -> str:
-    """A SELECT of the columns of `columns` from parts of segments, the newest first: `ORDER BY time DESC
-    LIMIT 100` over 6 million events then takes 0.3 s, not 2 s, since DuckDB passes over what is older.
+    """A SELECT of columns.COLUMNS from parts of segments. Whole segments come first, the newest before older
+    ones: `ORDER BY time DESC LIMIT 100` over 6 million events then takes 0.3 s instead of 2 s, because DuckDB
+    skips older rows.
     """
     whole, arms = [], []
-    for segment, some in groupby(sorted(parts, key=_place), key=lambda part: part.segment):
-        ranges = _joined(some)
+    for segment, of_segment in groupby(sorted(parts, key=_place), key=lambda part: part.segment):
+        ranges = _joined(of_segment)
         if ranges == [(segment.first, segment.last)]:
             whole.append(segment.path)
         else:
@@ -113,7 +114,7 @@ def _place(part: Part) -> tuple[int, int]:
 
 
 def _joined(parts: Iterable[Part]) -> list[tuple[int, int]]:
-    """First and last sequence of runs of adjacent parts."""
+    """First and last sequence of each run of adjacent parts."""
     ranges: list[tuple[int, int]] = []
     for part in parts:
         if ranges and ranges[-1][1] + 1 == part.first:
@@ -124,7 +125,7 @@ def _joined(parts: Iterable[Part]) -> list[tuple[int, int]]:
 
 
 def read_events(connection: duckdb.DuckDBPyConnection, path: Path, first: int, until: int) -> Records:
-    """EVENT records of a segment with sequences `first` to `until` - 1, in order. duckdb.Error passes."""
+    """EVENT records of a segment with sequences `first` to `until` - 1, in order. duckdb.Error: it failed."""
     columns = connection.execute(
         f"SELECT {_RAW} FROM ({segments_sql([path])}) WHERE sequence >= {first} AND sequence < {until}"
         " ORDER BY sequence"
@@ -139,7 +140,7 @@ def read_events(connection: duckdb.DuckDBPyConnection, path: Path, first: int, u
 
 
 def parquet_sql(paths: Sequence[Path]) -> str:
-    """The table function that reads these files."""
+    """The call of DuckDB's table function that reads these files."""
     return f"read_parquet([{', '.join(quoted(path) for path in paths)}])"
 
 
@@ -149,10 +150,10 @@ def check_footers(
     key: str = VERSION_KEY,
     version: int = EVENT_VERSION,
 ) -> dict[Path, DamagedError]:
-    """Files with a damaged footer, with the reason. Deleted files are left out.
+    """Files with a damaged footer, with the error. Deleted files are left out.
 
-    `key` and `version`, or an earlier one, are expected in the files' metadata.  HistoryError: one is not
-    ours, or of a later version.
+    The files' metadata must have `key` with `version` or an earlier one.  HistoryError: a file is not ours,
+    or of a later version.
     """
     try:
         _check_versions(connection, paths, key, version)
@@ -171,7 +172,7 @@ def check_footers(
 
 
 def check_pages(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Read a segment whole. DamagedError: that failed, and the file still exists."""
+    """Read all of a segment. DamagedError: it failed, although the file still exists."""
     try:
         connection.execute(f"SELECT count(hash(e)) FROM {parquet_sql([path])} e").fetchall()
     except duckdb.Error as error:
@@ -180,7 +181,7 @@ def check_pages(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def check_range(connection: duckdb.DuckDBPyConnection, segment: SegmentFile) -> None:
-    """DamagedError: a segment does not have the events that its name says."""
+    """Compare a segment with its name. DamagedError: it does not have the events that its name says."""
     source = parquet_sql([segment.path])
     try:
         found = connection.execute(f"SELECT count(*), min(sequence), max(sequence) FROM {source}").fetchone()
@@ -222,7 +223,7 @@ def _copy(
     target: SegmentFile,
     times: tuple[int, int] | None = None,
 ) -> None:
-    """Write the events of `target`; `times` as in `write_parquet`."""
+    """Write the SELECT's events as the segment `target`; `times` as in `write_parquet`."""
     rows = target.last - target.first + 1
     write_parquet(connection, select, target.path, (VERSION_KEY, EVENT_VERSION), times, rows)
 
@@ -235,10 +236,10 @@ def write_parquet(
     times: tuple[int, int] | None = None,
     rows: int | None = None,
 ) -> None:
-    """Write a SELECT to a file, which is named once it is on disk.
+    """Write the rows of a SELECT to a file, which gets its name once it is on disk.
 
-    `version` is key and value of its metadata; `times` those of `archived` (None: now); `rows` the expected
-    number of rows.  HistoryError: it failed; nothing is left.
+    `version`: key and value for its metadata; `times`: as `archived` returns them (None: now); `rows`: the
+    expected number of rows.  HistoryError: it failed, and left nothing.
     """
     part = path.with_suffix(".part")
     options = (
@@ -265,7 +266,7 @@ def write_parquet(
 
 
 def _codes_sql(column: str, labels: Iterable[tuple[int, str]]) -> str:
-    """The code of a label; of an unknown one, which is shown as `kind_23`, the number in it."""
+    """SQL for the code of a label. An unknown label, such as `kind_23`, has its code in it."""
     cases = " ".join(f"WHEN {quoted(label)} THEN {code}" for code, label in labels)
     return f"CASE {column} {cases} ELSE coalesce(TRY_CAST(split_part({column}, '_', -1) AS UTINYINT), 0) END"
 
@@ -284,4 +285,4 @@ _RAW = ", ".join(
         *(f"coalesce(path[{at + 1}], 0) AS p{at}" for at in range(PATH_PART)),
     ]
 )
-"""Columns of a segment as the fields of EVENT."""
+"""SQL that turns the columns of a segment into the fields of EVENT."""

@@ -1,1 +1,1 @@
-"""How questions become SQL over a snapshot of the files, and answers tables."""
+"""Turns queries into SQL over a snapshot of the files, and answers into tables."""

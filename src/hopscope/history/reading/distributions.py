@@ -1,4 +1,4 @@
-"""Distributions of a time window: files of periods, and the workers' counts since the last one."""
+"""Distributions of a time window, from the files of periods and the workers' counts since the last period."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Window:
     """Filters of distributions, all of which must match."""
 
     start_ns: int | None = None
-    """Periods that end after this."""
+    """Only periods that end after this time."""
     end_ns: int | None = None
-    """Periods that begin before this."""
+    """Only periods that begin before this time."""
     nodes: Collection[int] = ()
     ports: Collection[int] = ()
     queues: Collection[int] = ()
@@ -41,14 +41,14 @@ class Window:
 
     @classmethod
     def of(cls, filters: QueueFilters) -> Window:
-        """Their window."""
+        """The window that these filters describe."""
         times = (filters.get("start"), filters.get("end"))
         start_ns, end_ns = (None if moment is None else to_ns(moment) for moment in times)
         nodes, ports, queues = filters.get("nodes", ()), filters.get("ports", ()), filters.get("queues", ())
         return cls(start_ns, end_ns, nodes, ports, queues, filters.get("measures", ()))
 
     def when(self) -> str:
-        """The condition on periods."""
+        """The SQL condition on periods."""
         terms = ["true"]
         if self.start_ns is not None:
             terms.append(f'"until" > make_timestamp_ns({self.start_ns})')
@@ -57,7 +57,7 @@ class Window:
         return " AND ".join(terms)
 
     def where(self) -> str:
-        """The condition on places and measures. HistoryError: an unknown measure."""
+        """The SQL condition on places and measures. HistoryError: an unknown measure."""
         terms = ["true"]
         known = [measure.label for measure in Measure]
         for name in self.measures:
@@ -76,15 +76,17 @@ EVERYTHING = Window()
 
 @dataclass(frozen=True, slots=True)
 class PeriodSnapshot:
-    """All periods at one moment, each once."""
+    """All periods at one moment, each contained once."""
 
     paths: list[Path]
-    """Files."""
+    """Files of periods."""
     live: list[tuple[ShardCounts, Period]]
     """The workers' counts since the last period in files."""
 
     def select(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """A SELECT of all, with the columns of `period_files`; registers counts with the connection."""
+        """A SELECT of all periods, with period_files.COLUMNS; registers the live
+        counts with the connection.
+        """
         parts = [register(connection, f"live_{counts.shard}", counts, period) for counts, period in self.live]
         if self.paths:
             newer = " OR ".join(
@@ -121,7 +123,7 @@ def _live(folder: Path, now_ns: int) -> Iterator[tuple[ShardCounts, Period]]:
             counts = copy_region(attach(path), shard)
         except RegionError as error:
             if not path.exists():
-                continue  # the collector has just stopped: all is in files
+                continue  # the collector has just stopped, and has written all counts to files
             raise HistoryError(str(error)) from error
         number, since_ns, change = 0, counts.made_ns, counts
         if note is not None and note.counts is not None and note.counts.generation == counts.generation:
@@ -139,8 +141,8 @@ _NOTHING = ShardCounts(
 def read(
     select: str, cursor: duckdb.DuckDBPyConnection, window: Window, by: By, bucket_ns: int | None = None
 ) -> list[Distribution]:
-    """The distributions of a window, merged by queue, port, switch, or over the network; with `bucket_ns`
-    also by time, of the periods that begin in each bucket, the oldest first.
+    """The distributions of a window, merged for each queue, port or switch, or for the network. With
+    `bucket_ns` there is one for each bucket of time, of the periods that begin in it, the oldest first.
     """
     places = _PLACES[: len(VIEWS) - 1 - VIEWS.index(by)]
     names = ["bucket", "measure", *places]
@@ -174,7 +176,7 @@ def read(
     found = []
     for row, first, end in zip(heads.rows(), begins, [*begins, len(keys)][1:], strict=True):
         since_ns, until_ns = covered[row["bucket"]]
-        one = Distribution(
+        distribution = Distribution(
             labels[row["measure"]],
             bins["low"][first:end],
             bins["high"][first:end],
@@ -187,5 +189,6 @@ def read(
             since_ns=since_ns,
             until_ns=until_ns,
         )
-        found.append((row["bucket"], one))
-    return [one for _, one in sorted(found, key=lambda pair: (pair[0], pair[1].measure))]
+        found.append((row["bucket"], distribution))
+    found.sort(key=lambda pair: (pair[0], pair[1].measure))
+    return [distribution for _, distribution in found]

@@ -1,4 +1,4 @@
-"""Questions about events: each one SELECT, whatever the events are read from."""
+"""Queries of events. Each is one SELECT, which does not depend on where the events are read from."""
 
 from __future__ import annotations
 
@@ -26,34 +26,36 @@ _OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
 _PARTS, _MOST_PARTS = 8, 64
 """Into so many parts the switches are split, each time that a question needs too much memory."""
 _OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
-"""Filters that keep all events of a flow's record, or none."""
+"""Filters that match either all events of a flow record, or none of them."""
 _SWEPT = f"kind = 'push' OR (kind = 'cleared' AND reason NOT IN {MEASURED})"
-"""Events of a flow that no report caused: they come later than its last one."""
+"""Events of a flow that were not caused by a report, and so may be later than the last report."""
 _ENDS = ("src_hi", "src_lo", "dst_hi", "dst_lo")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Columns that name a shard, and a flow; those of its shard and its sequence name an event."""
+    """Columns that identify a shard, and a flow. The columns of the shard and
+    `sequence` identify an event.
+    """
 
     shard: tuple[str, ...]
     flow: tuple[str, ...]
 
     @property
     def event(self) -> str:
-        """The columns of an event, in order."""
+        """The columns that identify an event, in order, as SQL."""
         return ", ".join((*self.shard, "sequence"))
 
 
 LOCAL = Identity(("shard",), ("flow_id",))
-"""In one data folder."""
+"""The columns for one data folder."""
 
 
 class EventQuestions(ABC):
-    """Questions about events; a class that reads them has `events` and `_grouped`.
+    """Queries of events; a subclass, which reads the events, defines `events` and `_grouped`.
 
-    `names` adds the columns `node` and `port_name`.  HistoryError (of every method): one line that says what
-    to do.
+    `names` adds the columns `node` and `port_name`.  Every method may raise HistoryError, with one line that
+    says what to do.
     """
 
     identity: Identity = LOCAL
@@ -70,20 +72,20 @@ class EventQuestions(ABC):
         after: str | None = None,
         **filters: Unpack[Filters],
     ) -> Table:
-        """Events, at most `limit`, by time (then shard and sequence), or by shard and sequence.
+        """At most `limit` events, ordered by time (then shard and sequence), or by shard and sequence.
 
         For the next page, repeat the call with `after=table.after`.
         """
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Flows with events, newest first: 5-tuple, first and last time (of a flow that has left, of its last
-        report), numbers of events by kind, and `highest_latency`, of events and the last one of a flow
-        record; others may have been higher.
+        """Flows with events, newest first: 5-tuple, first and last time (for a flow that has left the table,
+        the time of its last report), numbers of events by kind, and `highest_latency`, the highest flow
+        latency in its events; packets without an event may have had a higher one.
 
-        The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
-        mean latency in one of them, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL
-        while the flow is live.  A flow that left and returned has several records.  Of several members: a
-        flow has the id that one of its `members` gave it.
+        Sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest mean
+        latency in a matching record: `worst_node_id`, `worst_port`, `worst_latency`.  They are NULL while the
+        flow is live.  A flow that left and returned has several records.  In a cluster, members may give a
+        flow different ids; `flow_id` is one of these.
         """
         table = self._grouped(self._flows_sql(), limit, filters, of_records(filters))
         _replace_ends(table)
@@ -91,8 +93,8 @@ class EventQuestions(ABC):
         return table
 
     def _flows_sql(self) -> str:
-        """The statement of `flows`, with addresses as numbers: a text of each event takes three times as
-        long as all else.
+        """The statement of `flows`, with addresses as numbers: to format addresses of every event would take
+        three times as long as everything else.
         """
         key = ", ".join(self.identity.flow)
         shown = ", ".join(
@@ -128,7 +130,7 @@ class EventQuestions(ABC):
             ORDER BY last DESC, {key}"""
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Paths of flows over time, oldest first, with the kind of event that stored each."""
+        """Paths of flows over time, oldest first, each with the kind of the event that stored it."""
         return self._grouped(
             f"""SELECT time, kind, flow_id, src, dst, sport, dport, proto, path, {self.identity.event}
             FROM EVENTS WHERE path IS NOT NULL ORDER BY time, {self.identity.event}""",
@@ -137,7 +139,9 @@ class EventQuestions(ABC):
         )
 
     def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
-        """Events by kind and metric; with `bucket_seconds` also by time, in buckets from the epoch on."""
+        """Events by kind and metric; with `bucket_seconds` also by time, in buckets
+        counted from the epoch.
+        """
         bucket = by = ""
         if bucket_seconds is not None:
             ns = int(bucket_seconds * 1e9)
@@ -152,8 +156,8 @@ class EventQuestions(ABC):
         )
 
     def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
-        """Hops by the highest latency of their events: node, port, events, highest and mean value (ns), and
-        when it was last that high."""
+        """Hops, ordered by the highest latency in their events: node, port, number of events, highest and
+        mean value (ns), and the last time that the value was so high."""
         table = self._grouped(
             """SELECT node_id, port, count(*) AS events, max(value) AS highest, avg(value) AS mean,
             arg_max(time, (value, time)) AS time
@@ -174,11 +178,11 @@ class EventQuestions(ABC):
         places: Collection[Place] = (),
         **filters: Unpack[Filters],
     ) -> Table:
-        """Places by the highest value of a metric in their events: node, port, ident (queue or buffer),
-        highest and lowest value, the latest with its time, and the number of events. `drop` is a metric
-        here: each drop report has the value 1. `places`: only these.
+        """Places, ordered by the highest value of a metric in their events: node, port, ident (queue or
+        buffer), highest and lowest value, the latest value and its time, and the number of events. `drop` is
+        a metric here: each drop report has the value 1. `places`: only these places.
 
-        With `bucket_ns` also by time, in buckets from the epoch on, the oldest first.
+        With `bucket_ns` also by time, in buckets counted from the epoch, the oldest first.
         """
         bucket, by, order = "NULL", "node_id, port, ident", "highest DESC"
         if bucket_ns is not None:
@@ -248,7 +252,9 @@ class EventQuestions(ABC):
                     raise
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Labels by port and period, newest first: number, mean and highest latency (ns), queue (bytes)."""
+        """Labels by port and period, newest first: number of labels; mean and highest latency (ns) and queue
+        occupancy (bytes).
+        """
         values = ", ".join(
             f"max({column}) FILTER (metric = '{metric}') AS {name}"
             for metric, name, highest in (
@@ -268,7 +274,9 @@ class EventQuestions(ABC):
         return table
 
     def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Coverage of labels by period, newest first: telemetry intervals with traffic, mean and lowest."""
+        """Coverage of labels by period, newest first: number of telemetry intervals with traffic, and the
+        mean and lowest coverage in them.
+        """
         return self._grouped(
             """SELECT time, ident AS intervals, value / 1e6 AS coverage, previous / 1e6 AS lowest
             FROM EVENTS WHERE kind = 'label_record' AND metric = 'label_coverage' ORDER BY time DESC""",
@@ -277,21 +285,21 @@ class EventQuestions(ABC):
         )
 
     def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
-        """Values of places at the end of the filters' time: metric (or `drops`), node, port, last value,
-        highest since `highest_from` (ns), open alarms, time of the last event.
+        """Values of places at the end of the filters' time range: metric (or `drops`), node, port, last
+        value, highest value since `highest_from` (ns), open alarms, time of the last event.
         """
         return self._grouped(moment_sql(highest_from), None, {**filters, "kinds": VALUE_KINDS})
 
     def steps(self, **filters: Unpack[Filters]) -> Table:
-        """Where ports lead, by the paths of flows: node, port, next node, flows, and how many begin or end
-        there.
+        """The next node behind each port, according to the paths of flows: node, port, next node, number of
+        flows, and how many of them begin or end at the node.
         """
         sql = steps_sql(self.identity.shard, self.identity.flow)
         return self._grouped(sql, None, {**filters, "kinds": STEP_KINDS})
 
     def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
-        """Notable events and the highest value of a metric (or drops) by time, in buckets from the start of
-        the filters' time, else from the epoch.
+        """Notable events and the highest value of a metric (or the number of drops) over time, in buckets
+        counted from the start of the filters' time range, or from the epoch if it has no start.
         """
         origin_ns = to_ns(filters.get("start") or 0)
         return self._grouped(activity_sql(bucket_seconds, metric, origin_ns), None, filters)
@@ -306,30 +314,34 @@ class EventQuestions(ABC):
         *,
         given: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Table:
-        """Run a SELECT over EVENTS, the filtered events, RECORDED, those of fewer filters, and GIVEN, rows
-        of these columns.
+        """Run a SELECT over EVENTS, the events that match `filters`; RECORDED, those that match `recorded`; and
+        GIVEN, rows of these columns.
         """
 
     def _selected(
         self, select: str, every: str, filters: Filters, recorded: Filters | None, long_paths: LongPaths
     ) -> str:
-        """The statement of `_grouped`; `every` is a SELECT of all events, `long_paths` as in `where`."""
+        """The statement that `_grouped` runs; `every` is a SELECT of all events, `long_paths` is as in
+        `where`.
+        """
 
-        def kept(name: str, chosen: Filters) -> str:
+        def table(name: str, chosen: Filters) -> str:
             where = self._where(chosen, long_paths)
             return f"{name} AS NOT MATERIALIZED (SELECT * FROM ({every}) WHERE {where})"
 
-        tables = [kept("EVENTS", filters)]
-        if recorded is not None:  # not read from each other: DuckDB would hold all columns in memory
-            tables.append(kept("RECORDED", recorded))
+        tables = [table("EVENTS", filters)]
+        if recorded is not None:  # if one were read from the other, DuckDB would hold all columns in memory
+            tables.append(table("RECORDED", recorded))
         return f"WITH {', '.join(tables)} {select}"
 
     def _where(self, filters: Filters, long_paths: LongPaths) -> str:
-        """The condition of events that match, of a long path the first record."""
+        """The SQL condition of events that match; a long path matches only in its first record."""
         return f"{where(filters, long_paths, self.identity.shard)} AND {HEAD}"
 
     def _name(self, table: Table, prefix: str = "") -> None:
-        """Add names of nodes and ports, if there are any; `prefix`: of their columns."""
+        """Add columns with the names of nodes and ports, if names are known.
+        `prefix`: of all these columns.
+        """
         if not self.names:
             return
         nodes: list[Any] = table[f"{prefix}node_id"].tolist()
@@ -349,18 +361,18 @@ def _of_metric(filters: Filters, metric: str) -> Filters:
     return _only(filters, metrics=[metric])
 
 
-def _only(filters: Filters, **further: Collection[str]) -> Filters:
-    """Filters of a SELECT that has `further` as conditions, so that what has no such event is not read."""
-    return cast(Filters, {**further, **filters})
+def _only(filters: Filters, **conditions: Collection[str]) -> Filters:
+    """The filters, and conditions that the SELECT has anyway: as filters, they let indexes rule out files."""
+    return cast(Filters, {**conditions, **filters})
 
 
 def of_records(filters: Filters) -> Filters:
-    """Of some filters those that keep all events of a flow's record, or none."""
+    """Those of the filters that match either all events of a flow record, or none of them."""
     return cast(Filters, {name: value for name, value in filters.items() if name in _OF_FLOWS})
 
 
 def _replace_ends(table: Table) -> None:
-    """Put texts of addresses in the place of their numbers."""
+    """Replace the numbers of addresses by their texts."""
     columns = dict(table.columns)
     table.columns.clear()
     for name, column in columns.items():
@@ -372,7 +384,7 @@ def _replace_ends(table: Table) -> None:
 
 
 def name_ends(table: Table) -> None:
-    """Put texts of addresses beside their numbers; None: the event has no flow."""
+    """Add the texts of addresses to their numbers; None if the event has no flow."""
     for side in ("src", "dst"):
         high, low = table[f"{side}_hi"], table[f"{side}_lo"]
         texts = _address_texts(high, low)
@@ -381,14 +393,14 @@ def name_ends(table: Table) -> None:
 
 
 def _address_texts(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
-    """Texts of addresses [n], each made once."""
+    """Texts of addresses [n]; each address is formatted once."""
     known, at = np.unique(np.stack([high, low], axis=1), axis=0, return_inverse=True)
     texts: npt.NDArray[np.object_] = text_column([address(*pair) for pair in known.tolist()])[at]
     return texts
 
 
 def text_column(values: list[str | None]) -> Any:
-    """A column of texts."""
+    """A column of texts, as an array of objects."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column

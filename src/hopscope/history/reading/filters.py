@@ -1,4 +1,4 @@
-"""Filters of events as SQL over the columns of `columns`."""
+"""Filters of events, as SQL over columns.COLUMNS."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from ..files.segment_index import (
 
 _LOW = 0xFFFFFFFFFFFFFFFF
 _MOST_PLACES = 256
-"""Ports of nodes that are looked for in an index; beyond, nodes and ports by themselves leave out enough."""
+"""Largest number of (node, port) pairs that are looked up in an index. With more, the separate keys of nodes
+and of ports rule out enough chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Parts of a 5-tuple, addresses or networks; None: any. `flow_id` alone identifies a flow."""
+    """Parts of a 5-tuple, with addresses or networks; None: any. `flow_id` alone identifies a flow."""
 
     src: str | None = None
     dst: str | None = None
@@ -47,7 +48,7 @@ class Filters(TypedDict, total=False):
     """Filters of events, all of which must match."""
 
     start: int | datetime | None
-    """First time, ns since the epoch or a datetime (without a zone: UTC)."""
+    """Start of the time range, ns since the epoch or a datetime (without a zone: UTC)."""
     end: int | datetime | None
     """End of the time range, exclusive."""
     kinds: Collection[str]
@@ -57,24 +58,24 @@ class Filters(TypedDict, total=False):
     nodes: Collection[int]
     """Node ids: of the event itself or, without `ports`, on its path."""
     ports: Collection[int]
-    """Egress ports of the event itself: with `nodes`, ports of theirs."""
+    """Egress ports of the event itself; with `nodes`, on one of these nodes."""
     flow: Flow | None
     """Parts of the 5-tuple."""
     flows: Collection[Flow]
-    """Any of these, if there are some."""
+    """Any of these flows; empty: any flow."""
     prefix: str | Collection[str] | None
-    """Networks, such as `10.1.0.0/16`; either end of the flow is in one of them."""
+    """Networks, such as `10.1.0.0/16`; at least one end of the flow is in one of them."""
     since: Mapping[int, int] | None
-    """First sequence by shard; of other shards, all events."""
+    """First sequence by shard; all events of shards that are not listed."""
 
 
 class QueueFilters(TypedDict, total=False):
     """Filters of distributions, all of which must match."""
 
     start: int | datetime | None
-    """Periods that end after this: ns since the epoch or a datetime (without a zone: UTC)."""
+    """Only periods that end after this time: ns since the epoch or a datetime (without a zone: UTC)."""
     end: int | datetime | None
-    """Periods that begin before this."""
+    """Only periods that begin before this time."""
     nodes: Collection[int]
     ports: Collection[int]
     queues: Collection[int]
@@ -83,17 +84,17 @@ class QueueFilters(TypedDict, total=False):
 
 
 HEAD = "(hop = 0 OR metric IS DISTINCT FROM 'flow_path')"
-"""Condition that leaves out the further records of a path of more than PATH_PART nodes."""
+"""SQL condition that leaves out all but the first record of a path of more than PATH_PART nodes."""
 
 
 def is_further(events: Records) -> npt.NDArray[np.bool_]:
-    """bool [n]: which EVENT records are further records of a path of more than PATH_PART nodes."""
+    """bool [n]: which EVENT records continue a path of more than PATH_PART nodes."""
     found: npt.NDArray[np.bool_] = (events["hop"] != 0) & (events["metric"] == Metric.FLOW_PATH)
     return found
 
 
-def wanted(filters: Filters) -> Criteria:
-    """What the index of a segment can say about the filters. HistoryError: an invalid filter."""
+def criteria_of(filters: Filters) -> Criteria:
+    """The part of the filters that the index of a segment can check. HistoryError: an invalid filter."""
     start, end = (filters.get("start"), filters.get("end"))
     flow = filters.get("flow") or Flow()
     prefix = filters.get("prefix") or ()
@@ -109,9 +110,9 @@ def wanted(filters: Filters) -> Criteria:
     if flow.flow_id is not None:
         keys.append((flow_key(flow.flow_id),))
     flows = filters.get("flows") or ()
-    sides = ((flow.src,), (flow.dst,), tuple(each.src for each in flows), tuple(each.dst for each in flows))
+    sides = ((flow.src,), (flow.dst,), tuple(flow.src for flow in flows), tuple(flow.dst for flow in flows))
     for networks in (*sides, (prefix,) if isinstance(prefix, str) else tuple(prefix)):
-        ends = [] if None in networks else [_network(each) for each in networks if each is not None]
+        ends = [] if None in networks else [_network(text) for text in networks if text is not None]
         if ends and all(first == last for first, last in ends):
             keys.append(tuple(address_key(first) for first, _ in ends))
     return Criteria(
@@ -127,10 +128,10 @@ def wanted(filters: Filters) -> Criteria:
 
 
 def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequence[str] = ("shard",)) -> str:
-    """The condition, `true` without filters.
+    """The filters as a SQL condition, `true` without filters.
 
     `long_paths` returns a SELECT of all events that may be records of a path of more than PATH_PART nodes, or
-    None: there are none. `shard`: the columns that name a shard.  HistoryError: an invalid filter.
+    None if there are none. `shard`: the columns that identify a shard.  HistoryError: an invalid filter.
     """
     terms = []
     if (start := filters.get("start")) is not None:
@@ -158,11 +159,11 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
     if (flow := filters.get("flow")) is not None:
         terms += _flow_terms(flow)
     if flows := filters.get("flows"):
-        either = " OR ".join(f"({' AND '.join(_flow_terms(each)) or 'true'})" for each in flows)
+        either = " OR ".join(f"({' AND '.join(_flow_terms(one)) or 'true'})" for one in flows)
         terms.append(f"({either})")
     if prefix := filters.get("prefix"):
         prefixes = [prefix] if isinstance(prefix, str) else prefix
-        ends = [_prefix_sql(side, each) for each in prefixes for side in ("src", "dst")]
+        ends = [_prefix_sql(side, text) for text in prefixes for side in ("src", "dst")]
         terms.append(f"({' OR '.join(ends)})")
     if since := filters.get("since"):
         known = ", ".join(str(int(shard)) for shard in since)
@@ -172,7 +173,7 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
 
 
 def _with_paths(filters: Filters) -> bool:
-    """Whether events that have a path may match: to look for a node in paths takes longer than all else."""
+    """Whether events with a path may match. If none can, paths need not be searched, which takes longest."""
     metrics = filters.get("metrics")
     return not metrics or Metric.FLOW_PATH.label in metrics
 
@@ -202,7 +203,7 @@ def _flow_terms(flow: Flow) -> list[str]:
 
 
 def _prefix_sql(side: str, prefix: str) -> str:
-    """As `present.select.in_network`."""
+    """SQL with the meaning of `present.select.in_network`."""
     first, last = _network(prefix)
     hi, last_hi = first >> 64, last >> 64
     known = "true"

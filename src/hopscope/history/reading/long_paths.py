@@ -1,4 +1,6 @@
-"""Paths of more than PATH_PART nodes: their further records are added to the row of the first one."""
+"""Paths of more than PATH_PART nodes: the nodes in their further records are added
+to the row of the first.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from .filters import HEAD
 from .table import Table
 
 LongPaths = Callable[[], str | None]
-"""Returns a SELECT of all events that may be further records; None: there are none."""
+"""Returns a SELECT of all events that may be further records, or None if there are none."""
 MOST_RECORDS = 255 // PATH_PART
-"""Further records of a path, at most."""
+"""Largest number of further records of a path."""
 _MOST_RANGES = 200
 _TYPES = {"shard": "USMALLINT", "sequence": "UBIGINT"}
 
@@ -27,10 +29,10 @@ def add_long_paths(
     shard: Sequence[str],
     find: Callable[[Table, npt.NDArray[np.intp]], str | None],
 ) -> Table:
-    """Add the further records of long paths to the rows that begin them.
+    """Complete long paths: add the nodes in their further records to the row of their first record.
 
-    `shard`: the columns of the table that name a shard. `find` returns a SELECT of what may be further
-    records of these rows of the table, by index; None: there are none.
+    `shard`: the columns of the table that identify a shard. `find(table, rows)` returns a SELECT of the
+    events that may be further records of these rows, or None if there are none.
     """
     names = (*shard, "sequence")
     paths = table["path"].tolist()
@@ -40,11 +42,13 @@ def add_long_paths(
     keys = [np.ma.getdata(table[name])[begins].tolist() for name in names]
     places = dict(zip(zip(*keys, strict=True), begins.tolist(), strict=True))
     first = f"{', '.join(shard)}, sequence - hop // {PATH_PART}"
-    wanted = ", ".join(f"unnest($k{i}::{_TYPES.get(name, 'VARCHAR')}[])" for i, name in enumerate(names))
+    first_records = ", ".join(
+        f"unnest($k{i}::{_TYPES.get(name, 'VARCHAR')}[])" for i, name in enumerate(names)
+    )
     parts = cursor.execute(
         f"""SELECT {first}, path FROM ({found}) WHERE NOT {HEAD}
         AND {_within(np.array(keys[-1], np.uint64) + np.uint64(1))}
-        AND ({first}) IN (SELECT {wanted}) ORDER BY hop""",
+        AND ({first}) IN (SELECT {first_records}) ORDER BY hop""",
         {f"k{i}": values for i, values in enumerate(keys)},
     ).fetchall()
     for *key, path in parts:
@@ -58,7 +62,7 @@ def add_long_paths(
 
 
 def _within(begins: npt.NDArray[np.uint64]) -> str:
-    """A condition for the sequences of further records that begin at one of `begins`."""
+    """A SQL condition for the sequences of further records; those of a path begin at one of `begins`."""
     ends = begins + np.uint64(MOST_RECORDS)
     if len(begins) > _MOST_RANGES:
         return f"sequence BETWEEN {begins.min()} AND {ends.max()}"

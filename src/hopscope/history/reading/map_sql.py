@@ -1,5 +1,5 @@
-"""SELECTs for a map of the network at a past moment: values of places, steps of paths, and when something
-happened.
+"""SELECTs for a map of the network at a past moment: values of places, steps of paths, and activity over
+time.
 
 Each reads EVENTS, see `event_questions`.
 """
@@ -19,9 +19,9 @@ VALUE_KINDS = tuple(
         *(Kind.QUEUE_REPORT, Kind.DROP),
     )
 )
-"""Events that state a value of a place, or a drop there."""
+"""Events that state a value of a place, or a drop at it."""
 STEP_KINDS = tuple(kind.label for kind in (Kind.NEW_KEY, Kind.PUSH, Kind.FLOW_RECORD))
-"""Events of all hops of a path at one time."""
+"""Events that are stored for all hops of a path at the same time."""
 NOTABLE_KINDS = tuple(
     kind.label
     for kind in (
@@ -29,9 +29,9 @@ NOTABLE_KINDS = tuple(
         *(Kind.SILENT, Kind.GAP),
     )
 )
-"""Events that a timeline counts: something may be wrong."""
+"""Events that a timeline counts, because something may be wrong."""
 DROPS = "drops"
-"""In place of a metric: the number of drops."""
+"""Stands for a metric: the number of drops."""
 _PLACE_METRICS = (Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY, Metric.LINK_UTILIZATION, Metric.LABEL_AGE)
 
 
@@ -40,11 +40,12 @@ def _listed(labels: tuple[str, ...]) -> str:
 
 
 def moment_sql(highest_from_ns: int) -> str:
-    """By metric, node and port: the last value, the highest since a moment, and how many alarms are open.
+    """By metric, node and port: the last value, the highest value since a moment, and the number of open
+    alarms.
 
-    A queue or the hop of a flow has a value of its own; of queues the highest counts, of flows the newest.
-    Drops are counted since that moment. Reports that came together have one time: their order is that of
-    `sequence`.
+    Each queue, and each flow's hop, has its own last value: the result has the highest of a port's queues,
+    and the newest of a port's flows.  Drops are counted from that moment on.  Reports that arrived together
+    have the same time; `sequence` orders them.
     """
     metrics = _listed(tuple(metric.label for metric in _PLACE_METRICS))
     recent = f"time >= make_timestamp_ns({int(highest_from_ns)})"
@@ -66,8 +67,8 @@ def moment_sql(highest_from_ns: int) -> str:
 
 
 def steps_sql(shard: Sequence[str], flow: Sequence[str]) -> str:
-    """By node, port and next node: flows, and how many of them begin or end at the node. `shard`, `flow`:
-    columns that name a shard, and a flow.
+    """By node, port and next node: number of flows, and how many of them begin or end at the node. `shard`
+    and `flow`: the columns that identify a shard, and a flow.
     """
     window = f"PARTITION BY {', '.join(shard)}, flow_id, time, kind ORDER BY hop"
     flows = f"count(DISTINCT ({', '.join(flow)}))"
@@ -82,8 +83,8 @@ def steps_sql(shard: Sequence[str], flow: Sequence[str]) -> str:
 
 
 def activity_sql(bucket_seconds: float, metric: str, origin_ns: int) -> str:
-    """By time in buckets from a moment on: notable events, of these drops, changes of paths and alarms, and
-    the highest value of a metric (or `drops`) with its place.
+    """By time, in buckets counted from `origin_ns`: number of notable events, of drops, path changes and
+    alarms, and the highest value of a metric (or the number of `drops`) with its place.
     """
     ns = int(bucket_seconds * 1e9)
     if ns <= 0:

@@ -1,4 +1,4 @@
-"""A page of events: found in the parts of history that may have its rows, the most likely ones first."""
+"""A page of events. The parts of history that may have its rows are searched, the most likely ones first."""
 
 from __future__ import annotations
 
@@ -24,29 +24,31 @@ _BY = {
     "sequence": "shard, sequence",
 }
 _WHOLE_SEGMENTS = 32
-"""A batch of at least this many parts ends at the end of a segment: adjacent parts are one scan."""
+"""A batch of at least this many parts ends at the end of a segment, because adjacent parts need only one
+scan.
+"""
 _GROWTH = 4
-"""A query costs about as much as the scan of ten parts."""
+"""Growth of batches. A query costs about as much as scanning ten parts, so few large batches are best."""
 _MARGIN = 1.25
-"""More parts are read than have the missing rows on average, since another query costs more."""
+"""So many times more parts are read than have the missing rows on average: another query would cost more."""
 _MAX_PARTS = 512
 _PIECE_EVENTS = 131_072
-"""Events of a part of a journal."""
+"""Events in each piece of a journal."""
 _ALL = 2**62
 _LISTED = 1000
-"""Rows that are fetched by a list of their sequences, which lets DuckDB leave out the rows between them."""
+"""Up to so many rows are fetched by a list of their sequences, so that DuckDB skips the rows between them."""
 _FETCHED = NAMES.replace(" src,", " NULL AS src,").replace(" dst,", " NULL AS dst,")
-"""Without texts of addresses, the columns that take longest: see `name_ends`."""
+"""Columns to fetch: without the texts of addresses, which take longest; `name_ends` adds them."""
 _KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8")])
 
 Keys = npt.NDArray[Any]
 
 
 class Page:
-    """At most `limit` events in an order, after those of another page; None: all.
+    """At most `limit` events (None: all) in an order, after the last event of the previous page.
 
-    The keys of its rows are searched in batches of parts; then the rows are fetched.  HistoryError: `after`
-    is not what a table's `after` was, or the limit is negative.
+    First, the keys of its rows are searched, in batches of parts; then the rows are fetched.  HistoryError:
+    `after` does not come from a table, or the limit is negative.
     """
 
     def __init__(self, order: Order, limit: int | None, after: str | None) -> None:
@@ -57,19 +59,19 @@ class Page:
         self._after = None if after is None else _position(after)
         self._keys: Keys = np.empty(0, _KEY)
 
-    def limited(self, wanted: Criteria) -> Criteria:
-        """What is wanted after the page before."""
+    def limited(self, criteria: Criteria) -> Criteria:
+        """The criteria, limited to times after the previous page."""
         if self._after is None or self._order == "sequence":
-            return wanted
+            return criteria
         if self._order == "newest":
-            return replace(wanted, end_ns=min(wanted.end_ns, self._after[0]))
-        return replace(wanted, start_ns=max(wanted.start_ns, self._after[0]))
+            return replace(criteria, end_ns=min(criteria.end_ns, self._after[0]))
+        return replace(criteria, start_ns=max(criteria.start_ns, self._after[0]))
 
     def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
-        """Parts of a snapshot, until those that are left cannot have a row of the page.
+        """Batches of a snapshot's parts, until the remaining parts cannot have a row of the page.
 
-        The first is one part of a segment or journal; each next one has _GROWTH times as many, or, if the one
-        before had rows, as many as are expected to have the missing ones.
+        The first batch is one part of a segment or journal.  Each further batch has _GROWTH times as many
+        parts as the one before; or, if that one had rows, as many as are expected to have the missing rows.
         """
         self._keys = np.empty(0, _KEY)
         pieces = [piece for events in snapshot.fresh for piece in chunks_of(events, _PIECE_EVENTS)]
@@ -78,11 +80,11 @@ class Page:
         begin, size = 0, _ALL if self._limit == _ALL else 1
         end = size
         while begin < len(parts) and not (begin and self._is_complete(parts[begin])):
-            some, before = parts[begin:end], len(self._keys)
+            batch, before = parts[begin:end], len(self._keys)
             yield replace(
                 snapshot,
-                parts=[part for part in some if isinstance(part, Part)],
-                fresh=[part for part in some if not isinstance(part, Part)],
+                parts=[part for part in batch if isinstance(part, Part)],
+                fresh=[part for part in batch if not isinstance(part, Part)],
             )
             begin = end
             expected = self._expected(begin) if len(self._keys) > before else 0
@@ -90,7 +92,7 @@ class Page:
             end = begin + size if expected else _end(parts, begin + size)
 
     def search(self, snapshot: Snapshot, condition: str, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Look for rows in a batch."""
+        """Search a batch for rows of the page."""
         if not snapshot.parts and not snapshot.fresh:
             return  # all parts are damaged
         got = cursor.execute(
@@ -106,7 +108,7 @@ class Page:
         self._keys = keys[(at[::-1] if self._order == "newest" else at)[: self._limit + 1]]
 
     def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
-        """The rows that were found, addresses as numbers alone."""
+        """The rows that were found, with addresses only as numbers."""
         keys = self._keys[: self._limit]
         holding = snapshot.holding(keys["shard"], keys["sequence"])
         fresh = [_rows(events, keys) for events in holding.fresh]
@@ -124,13 +126,15 @@ class Page:
         return table
 
     def _expected(self, read: int) -> int:
-        """How many parts have the missing rows, if they have as many as those before; 0: none is missing."""
+        """How many parts to read for the missing rows, if the parts have as many rows as those before; 0 if
+        no row is missing.
+        """
         found = len(self._keys)
         missing = self._limit + 1 - found
         return 1 + int(_MARGIN * read * missing / found) if missing else 0
 
     def _best(self, part: Part | Records) -> tuple[int, int]:
-        """The first place in the order that a row of a part can have."""
+        """The first place in the order that a row of this part can have."""
         if isinstance(part, Part):
             place, newest, oldest = (part.segment.shard, part.first), part.newest, part.oldest
         else:
@@ -139,7 +143,7 @@ class Page:
         return {"newest": (-newest, 0), "oldest": (oldest, 0)}.get(self._order, place)
 
     def _is_complete(self, following: Part | Records) -> bool:
-        """Whether the page has all its rows, and one more, before those of a part."""
+        """Whether all rows of the page, and one more, come before those of the part `following`."""
         if len(self._keys) <= self._limit:
             return False
         time_ns, shard, sequence = self._keys[max(0, self._limit - 1)].tolist()
@@ -157,7 +161,7 @@ class Page:
 
 
 def _rows(events: Records, keys: Keys) -> Records:
-    """The rows of a journal, whose sequences have no gap, that have one of the keys."""
+    """Those events of a journal, whose sequences have no gaps, that have one of the keys."""
     first = int(events["sequence"][0])
     ours = keys["sequence"][keys["shard"] == events["shard"][0]]
     rows: Records = events[ours[(ours >= first) & (ours < first + len(events))] - np.uint64(first)]
@@ -165,7 +169,9 @@ def _rows(events: Records, keys: Keys) -> Records:
 
 
 def _end(parts: list[Part | Records], end: int) -> int:
-    """Where a batch that should have `end` parts, with those before it, ends."""
+    """The end of a batch that should end at `end`: later if it would split the
+    adjacent parts of a segment.
+    """
     if not _WHOLE_SEGMENTS <= end < len(parts):
         return end
     last = parts[end - 1]

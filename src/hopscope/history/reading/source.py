@@ -47,14 +47,14 @@ def joined(blocks: list[Records]) -> list[Records]:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Events at one moment, each once: all that a query may need."""
+    """The events that a query may need, at one moment, each contained once."""
 
     parts: list[Part]
     """Parts of segments."""
     fresh: list[Records]
-    """EVENT blocks of journals that are not in segments."""
+    """EVENT blocks of journals that are not in segments yet."""
     texts: bool = True
-    """As in `columns.register`, of journals."""
+    """The argument of `columns.register` for events of journals."""
 
     @property
     def paths(self) -> list[Path]:
@@ -62,8 +62,8 @@ class Snapshot:
         return list(dict.fromkeys(part.segment.path for part in self.parts))
 
     def select(self, connection: duckdb.DuckDBPyConnection, name: str = "journal") -> str:
-        """A SELECT of all, with the columns of `columns`; registers journals with the connection as `name_0`
-        and so on.
+        """A SELECT of all events, with columns.COLUMNS; registers the events of journals with the connection,
+        as `name_0` and so on.
         """
         blocks = joined(self.fresh)
         selects = [register(connection, f"{name}_{i}", block, self.texts) for i, block in enumerate(blocks)]
@@ -74,7 +74,9 @@ class Snapshot:
         return " UNION ALL ".join(selects)
 
     def of_flows(self, ids: FlowIds, inside: bool) -> Snapshot:
-        """Without events of journals that are not of these flows, or (not `inside`) that are."""
+        """This snapshot, with only those events of journals that belong to these flows, or (not `inside`) to
+        other flows.
+        """
         fresh = []
         for events in self.fresh:
             kept = np.flatnonzero(ids.has(events["flow_id"]) == inside)
@@ -82,7 +84,7 @@ class Snapshot:
         return replace(self, fresh=fresh)
 
     def near(self, batch: Snapshot) -> Snapshot:
-        """The parts of a batch, and those that go on where they end: an event may have records in both."""
+        """The parts of a batch, and those that follow them: the records of an event may continue there."""
         begins = {(part.segment.shard, part.first): part for part in self.parts}
         parts = dict.fromkeys(batch.parts)
         for part in batch.parts:
@@ -91,7 +93,9 @@ class Snapshot:
         return replace(self, parts=list(parts))
 
     def long_paths(self, connection: duckdb.DuckDBPyConnection) -> str | None:
-        """A SELECT of all that may be records of paths of more than PATH_PART nodes; None: there are none."""
+        """A SELECT of all events that may be records of paths of more than PATH_PART nodes, or None if there
+        are none.
+        """
         parts = [part for part in self.parts if part.long]
         fresh = [events for events in self.fresh if is_further(events).any()]
         return replace(self, parts=parts, fresh=fresh).select(connection, "long") if parts or fresh else None
@@ -109,7 +113,7 @@ class Snapshot:
 
 
 class HistorySource:
-    """Reads a data folder while others write and archive. Threads may share it.
+    """Reads a data folder while other processes write and archive it. Threads may share a source.
 
     HistoryError: the folder is missing, not ours, or of another version.
     """
@@ -120,7 +124,7 @@ class HistorySource:
         damaged: Mapping[Path, DamagedError] | None = None,
         checked: Collection[Path] = (),
     ) -> None:
-        """`damaged` and `checked`: files that another one has found so, or whole."""
+        """`damaged` and `checked`: files that another source has found damaged, and undamaged."""
         self.folder = Path(folder)
         if not self.folder.is_dir():
             found = "is not a folder" if self.folder.exists() else "does not exist"
@@ -130,7 +134,7 @@ class HistorySource:
                 f"{self.folder} is not a Hopscope data folder: it has no journal and no segments"
             )
         self.damaged: dict[Path, DamagedError] = dict(damaged or {})
-        """Skipped files, with the reason."""
+        """Skipped files, with the error."""
         self._sums = damaged is None
         self._checked: set[Path] = set(checked)
         self._checked_periods: set[Path] = set(checked)
@@ -145,13 +149,13 @@ class HistorySource:
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """DuckDB, to look into files."""
+        """A DuckDB for checking files."""
         return connect(256 * 1024**2, threads=1)
 
-    def snapshot(self, wanted: Criteria | None = None, texts: bool = True) -> Snapshot:
-        """The events that may be wanted; None: all. Segments are not checked yet: see `undamaged`.
+    def snapshot(self, criteria: Criteria | None = None, texts: bool = True) -> Snapshot:
+        """The events that may meet the criteria; None: all. Segments are not checked yet, see `undamaged`.
 
-        Journals are read before segments are listed, so that each event is there once.
+        Journals are read before segments are listed, so that no event is missed.
         """
         with self._lock:
             readers: dict[Path, JournalReader] = {}
@@ -161,7 +165,7 @@ class HistorySource:
                 try:
                     blocks.append((journal, reader.read()))
                 except FileNotFoundError:
-                    continue  # a segment by now
+                    continue  # it has become a segment
                 except DamagedError as damage:
                     self.damaged[journal.path] = damage
                     continue
@@ -170,35 +174,37 @@ class HistorySource:
             segments = list_segments(self.folder)
             self._checked.intersection_update(segment.path for segment in segments)
             fresh = [e for j, e in blocks if len(e) and not segment_covering(segments, j.shard, j.first)]
-            return Snapshot(self._parts(segments, wanted), fresh, texts)
+            return Snapshot(self._parts(segments, criteria), fresh, texts)
 
     def undamaged(self, snapshot: Snapshot) -> Snapshot:
-        """A snapshot without damaged segments: those that are new are checked."""
+        """The snapshot without damaged segments. Segments that have not been checked yet are checked."""
         with self._lock:
             self._check(snapshot.paths)
             return replace(
                 snapshot, parts=[part for part in snapshot.parts if part.segment.path not in self.damaged]
             )
 
-    def _parts(self, segments: list[SegmentFile], wanted: Criteria | None) -> list[Part]:
-        """The parts of segments that may have wanted rows: without an index, all of a segment."""
-        if wanted is None:
+    def _parts(self, segments: list[SegmentFile], criteria: Criteria | None) -> list[Part]:
+        """The parts of segments that may have rows that meet the criteria; without an index, the whole
+        segment.
+        """
+        if criteria is None:
             return [Part(segment, segment.first, segment.last) for segment in segments]
-        since = dict(wanted.since)
+        since = dict(criteria.since)
         known: dict[Path, SegmentIndex | None] = {}
         parts: list[Part] = []
         for segment in segments:
             index = self._indexes.get(segment.path) or read_index(segment)
             known[segment.path] = index
             if index is not None:
-                parts += index.parts(wanted)
+                parts += index.parts(criteria)
             elif segment.last >= since.get(segment.shard, 0):
                 parts.append(Part(segment, segment.first, segment.last))
         self._indexes = known
         return parts
 
     def periods(self, window: Window = EVERYTHING) -> PeriodSnapshot:
-        """The distributions of a window."""
+        """The undamaged files of distributions, and the live counts, of a window."""
         with self._lock:
             found = snapshot(self.folder, time.time_ns(), window)
             fresh = [path for path in found.paths if path not in self._checked_periods | set(self.damaged)]
@@ -208,10 +214,10 @@ class HistorySource:
             return replace(found, paths=[path for path in found.paths if path not in self.damaged])
 
     def blame(self, paths: list[Path], error: duckdb.Error) -> None:
-        """Handle the failure of a query of some files. Returns if another one may succeed, else raises
-        HistoryError.
+        """Handle the failure of a query of these files: return if another attempt may succeed, because a file
+        was deleted or is now known to be damaged; else raise HistoryError.
 
-        DuckDB reports a damaged page with the file's name, or (rarely) as an error without a kind.
+        DuckDB reports a damaged page with the file's name, or (rarely) as a plain `duckdb.Error`.
         """
         if not all(path.exists() for path in paths):
             return
@@ -229,14 +235,14 @@ class HistorySource:
                 raise HistoryError(first_line(error)) from error
 
     def check(self) -> tuple[dict[Path, DamagedError], set[Path]]:
-        """Check all files that are new; returns the damaged ones, and the others."""
+        """Check all new files; returns all damaged files with the error, and all undamaged ones."""
         with self._lock:
             self._check([segment.path for segment in list_segments(self.folder)])
         self.periods()
         return self.damaged, self._checked | self._checked_periods
 
     def _check_sums(self, paths: list[Path]) -> None:
-        """Compare files with their checksums."""
+        """Compare files with their checksums, unless another source has done so."""
         if self._sums:
             self.damaged |= wrong_sums(path for path in paths if path not in self.damaged)
 

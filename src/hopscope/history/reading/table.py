@@ -24,11 +24,11 @@ class Table:
 
     columns: dict[str, npt.NDArray[Any]]
     truncated: bool = False
-    """There are more rows than the limit."""
+    """Whether there are more rows than the limit."""
     after: str | None = None
-    """Start of the next page of events, for `after`. None: there is none."""
+    """The argument `after` for the next page of events; None if there is none."""
     types: tuple[str, ...] = ()
-    """DuckDB type of each column of a query of SQL; empty: not asked."""
+    """DuckDB type of each column of a SQL query; empty if DuckDB was not asked."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -40,11 +40,11 @@ class Table:
         return f"<Table: {len(self):,} rows of {', '.join(self.columns)}>"
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows as dicts of JSON values: times as ISO 8601 text in UTC, None for what is missing."""
+        """Rows as dicts of JSON values: times as ISO 8601 text in UTC, None for missing values."""
         return [dict(zip(self.columns, values, strict=True)) for values in zip(*self.lists(), strict=True)]
 
     def lists(self) -> list[list[Any]]:
-        """The same values by column."""
+        """Columns as lists of JSON values, as in `rows`."""
         return [plain(column) for column in self.columns.values()]
 
     def to_arrow(self) -> Any:
@@ -109,7 +109,7 @@ def fetch(
 ) -> Table:
     """Run a SELECT and return at most `limit` rows, in its order.
 
-    `described` are names and types of its columns; None: ask DuckDB, which costs as much as planning.
+    `described`: names and types of the columns; None: ask DuckDB, which takes as long as planning the query.
 
     DuckDB converts an integer column with a NULL, or wider than 64 bits, to float64.  Such columns are
     selected as values and mask, or as text, so that 64-bit flow ids stay exact.
@@ -117,17 +117,17 @@ def fetch(
     if described is None:
         found = cursor.execute(f"SELECT * FROM (\n{select}\n) LIMIT 0").description or []
         described = [(name, str(kind)) for name, kind, *_ in found]
-    wanted = []
+    selected = []
     for i, (_, kind) in enumerate(described):
         if kind in _SMALL:
-            wanted += [f"coalesce(c{i}, 0::{kind}) AS c{i}", f"c{i} IS NULL AS m{i}"]
+            selected += [f"coalesce(c{i}, 0::{kind}) AS c{i}", f"c{i} IS NULL AS m{i}"]
         elif kind in _LARGE or kind.startswith("DECIMAL"):
-            wanted.append(f"c{i}::VARCHAR AS c{i}")
+            selected.append(f"c{i}::VARCHAR AS c{i}")
         else:
-            wanted.append(f"c{i}")
+            selected.append(f"c{i}")
     names = ", ".join(f"c{i}" for i in range(len(described)))
     rows = "" if limit is None else f" LIMIT {limit + 1}"
-    got = cursor.execute(f"SELECT {', '.join(wanted)} FROM (\n{select}\n) AS q({names}){rows}").fetchnumpy()
+    got = cursor.execute(f"SELECT {', '.join(selected)} FROM (\n{select}\n) AS q({names}){rows}").fetchnumpy()
     columns: dict[str, npt.NDArray[Any]] = {}
     for i, (name, kind) in enumerate(described):
         column = got[f"c{i}"]
@@ -143,7 +143,7 @@ def fetch(
 
 
 def _unused(name: str, columns: dict[str, Any]) -> str:
-    """A name for a column: SQL allows duplicates."""
+    """A unique name for a column, since SQL allows duplicate names."""
     number = 1
     unused = name
     while unused in columns:
@@ -168,7 +168,7 @@ def _listed(column: npt.NDArray[Any]) -> Any:
 
 
 def plain(column: npt.NDArray[Any]) -> list[Any]:
-    """A column as JSON values, see `Table.rows`."""
+    """A column as JSON values, as in `Table.rows`."""
     if column.dtype.kind == "M":
         missing = np.ma.getmaskarray(column) | np.isnat(np.ma.getdata(column))
         texts = np.datetime_as_string(np.ma.getdata(column)).tolist()

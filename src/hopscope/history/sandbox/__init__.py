@@ -1,1 +1,1 @@
-"""SQL of users, each query in a process that can only read and answer."""
+"""Users' SQL. Each query runs in a process that can only read history and answer."""

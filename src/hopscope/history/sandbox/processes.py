@@ -1,7 +1,7 @@
-"""Users' SQL, each query in a process of its own: see `query` for what it may.
+"""Users' SQL, each query in a process of its own; `query` describes what the process may do.
 
-The processes are forks of one that has imported DuckDB and has no threads, since an interpreter takes half a
-second to start.  A query ends when its client closes the socket of the answer.
+The processes are forks of one that has imported DuckDB and has no threads, because a new interpreter would
+take half a second to start.  A query is ended when its client closes the socket for the answer.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .query import ParquetFile, SqlError, answer, pull
 __all__ = ["Sandbox", "SqlError"]
 
 _START_SECONDS = 60.0
-"""Time for a process to start and read journals, in addition to that of the query."""
+"""Time for a process to start and read journals, in addition to the time limit of the query."""
 _LOOK_SECONDS = 0.2
-"""How often it is checked whether to stop."""
+"""Interval at which `stop` is checked."""
 _LENGTH = struct.Struct("<Q")
-"""Bytes of an answer, before it."""
+"""The length of an answer (bytes), sent before the answer."""
 
 
 class Sandbox:
-    """Runs queries; its process starts with the first one. Threads may share it."""
+    """Runs queries. Its process starts with the first query. Threads may share a sandbox."""
 
     def __init__(self) -> None:
         environment = {name: text for name, text in os.environ.items() if not name.startswith("HOPSCOPE_")}
@@ -57,10 +57,9 @@ class Sandbox:
         memory_bytes: int,
         stop: threading.Event | None = None,
     ) -> Table:
-        """Answer one SELECT, unless `stop` is set meanwhile. `source` and `body`: what is read, see
-        `query`.
+        """Run one SELECT, unless `stop` is set meanwhile. `source` and `body`: the data to read, see `query`.
 
-        SqlError: it is invalid, failed, or was stopped.
+        SqlError: the query is invalid, failed, or was stopped.
         """
         found = self._answer(text, source, body, limit, seconds, memory_bytes, stop)
         assert isinstance(found, Table)
@@ -76,7 +75,7 @@ class Sandbox:
         memory_bytes: int,
         stop: threading.Event | None = None,
     ) -> ParquetFile:
-        """The same as a Parquet file, of a `source` that is a folder."""
+        """As `run`, but the answer is a Parquet file; `source` must be a folder."""
         found = self._answer(text, {**source, "parquet": True}, b"", limit, seconds, memory_bytes, stop)
         assert isinstance(found, ParquetFile)
         return found
@@ -103,7 +102,7 @@ class Sandbox:
         }
         with self._begin() as connection:
             connection.settimeout(_START_SECONDS)
-            with suppress(OSError):  # it has ended: there is no answer, either
+            with suppress(OSError):  # the process has ended, so there will be no answer either
                 connection.sendall(json.dumps(request).encode() + b"\n")
                 connection.sendall(body)
                 connection.shutdown(socket.SHUT_WR)
@@ -122,7 +121,7 @@ class Sandbox:
 
 
 def _receive(connection: socket.socket, seconds: float, stop: threading.Event) -> bytes:
-    """All that the process writes. SqlError: it takes too long, or was stopped."""
+    """Everything that the process writes. SqlError: it takes too long, or was stopped."""
     until = time.monotonic() + seconds + _START_SECONDS
     connection.settimeout(_LOOK_SECONDS)
     received = bytearray()
@@ -144,20 +143,20 @@ def _receive(connection: socket.socket, seconds: float, stop: threading.Event) -
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """A process that answers a query, and the client's socket."""
+    """A process that runs a query, and the client's socket."""
 
     pid: int
     process: int
-    """A descriptor that can be read when the process has ended (pidfd_open(2))."""
+    """A descriptor that becomes readable when the process ends (pidfd_open(2))."""
     client: socket.socket
 
 
 def serve() -> None:
-    """The server: it forks a process for every socket that comes over stdin, until the client closes it."""
+    """The server: forks a process for every socket that it receives over stdin, until stdin is closed."""
     show_name("sql")
     requests = socket.socket(fileno=0)
     queries: dict[int, _Query] = {}
-    """By descriptor: of the process, and of the client."""
+    """Each query under two descriptors: that of its process, and that of its client's socket."""
     poll = select.poll()
     poll.register(requests, select.POLLIN)
     while True:
@@ -170,7 +169,7 @@ def serve() -> None:
                 queries[query.process] = queries[query.client.fileno()] = query
                 poll.register(query.process, select.POLLIN)
                 poll.register(query.client, 0)  # POLLHUP is always reported
-            elif ready in queries:  # else its process ended in this turn
+            elif ready in queries:  # else the query was already removed in this round
                 query = queries.pop(ready)
                 poll.unregister(ready)
                 if ready == query.process:
@@ -195,7 +194,7 @@ def _forked(client: socket.socket, requests: socket.socket, queries: Mapping[int
         return _Query(pid, os.pidfd_open(pid), client)
     try:
         requests.close()
-        for query in queries.values():  # its client waits until nobody has the socket
+        for query in queries.values():  # a client waits until no process has its socket open
             query.client.close()
         with Path(os.devnull).open("w") as nothing:
             os.dup2(nothing.fileno(), 2)

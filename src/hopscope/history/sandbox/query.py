@@ -1,12 +1,12 @@
-"""A user's SQL query in a process of its own, which can only read and answer.
+"""A user's SQL query in a process of its own, which can only read history and answer.
 
-DuckDB is restricted first: only the folder of segments, or the files of a lake, may be opened
-(`allowed_directories` or `allowed_paths`, before external access is disabled), the configuration is locked,
-and one statement is accepted, a SELECT.  DuckDB alone is not enough: it neither counts nor interrupts every
-allocation (measured: `repeat('x', 3000000000)` took 6 GB and 20 s under a limit of 256 MB and an interrupt
-after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into allowed folders.  So the process has limits on
-address space, CPU time and file sizes (0: it cannot write), and is killed when its time is over.
-Parquet goes through a pipe, the only file besides those of history that DuckDB may open.
+First, DuckDB is restricted: it may open only the folders of segments and distributions, or the files of a
+lake (`allowed_directories` or `allowed_paths`, before external access is disabled), its configuration is
+locked, and it gets only one statement, a SELECT.  These restrictions are not enough: DuckDB neither counts
+nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB and 20 s under a limit of 256
+MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into allowed folders.  So the
+process also has limits on address space, CPU time and file sizes (0: it cannot write), and is killed when its
+time is over. A Parquet answer goes through a pipe, the only file outside history that DuckDB may open.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from ..reading.table import Table, fetch, plain
 from .files import open_files
 
 MAX_ANSWER_BYTES = 64 * 1024**2
-"""Largest answer."""
+"""Size of the largest answer."""
 _OVERHEAD_BYTES = 256 * 1024**2
 """Address space in addition to the memory limit: stacks, and memory that DuckDB does not count."""
 
 _NOW = {"now": "transaction_timestamp", "transaction_timestamp": "now", "get_current_timestamp": "now"}
-"""Functions of the present (the last is `current_timestamp`), each with one that its macro calls."""
+"""Functions that return the current time (the last is `current_timestamp`), each with the built-in function
+that the macro which replaces it calls."""
 
 
 class SqlError(HistoryError):
-    """A query that is rejected, fails, or exceeds its limits; `line` and `column` say where, from 1."""
+    """A query was rejected, failed, or exceeded its limits. `line` and `column` say where, counted from 1."""
 
     def __init__(self, text: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(text)
@@ -49,14 +50,14 @@ class SqlError(HistoryError):
 
 
 class FilesError(HistoryError):
-    """Files that a query reads cannot be read now: no fault of the query."""
+    """Files cannot be read at the moment, which is not the fault of the query."""
 
 
 def folder_source(
     folder: Path, damaged: Mapping[Path, DamagedError], checked: Collection[Path] = (), member: str = ""
 ) -> dict[str, Any]:
-    """A data folder, without its `damaged` files; `checked` ones are known to be whole. `member`: see
-    `History`.
+    """The `source` that describes a data folder without its `damaged` files. `checked` files are known to be
+    undamaged; `member` is as in `History`.
     """
     return {
         "folder": str(folder),
@@ -67,7 +68,9 @@ def folder_source(
 
 
 def answer(request: dict[str, Any], body: bytes) -> bytes:
-    """The answer of a request of `Sandbox`, for `pull`. It limits this process, which must end after it."""
+    """Answer a request of `Sandbox`, in the form that `pull` reads. This restricts the process for good, so
+    it must end afterwards.
+    """
     _limit_process(request["seconds"])
     try:
         found = _of_files(request, body) if "files" in request else _of_folder(request)
@@ -83,7 +86,7 @@ def answer(request: dict[str, Any], body: bytes) -> bytes:
 
 
 def _of_files(request: dict[str, Any], body: bytes) -> Table | bytes:
-    """Over files of a lake, and events that it does not have yet: see `files`."""
+    """Run a query over the files of a lake and the events that it does not have yet, see `files`."""
     connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
     try:
         open_files(connection, request, body)
@@ -117,17 +120,19 @@ def _of_folder(request: dict[str, Any]) -> Table | bytes:
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, setting: str, allowed: Sequence[str]) -> None:
-    """Restrict DuckDB to these files or folders. In this order: none can be allowed once access is off."""
+    """Restrict DuckDB to these files or folders. They are allowed first: it is
+    impossible once access is off.
+    """
     connection.execute(f"SET {setting} = [{', '.join(map(quoted, allowed))}]")
     connection.execute("SET enable_external_access = false")
-    connection.execute("SET enable_progress_bar = false")  # it would be written into the answer
+    connection.execute("SET enable_progress_bar = false")  # the bar would be written into the answer
     connection.execute("SET lock_configuration = true")
 
 
 def _select(
     connection: duckdb.DuckDBPyConnection, request: dict[str, Any], views: str, pipe: Pipe | None = None
 ) -> Table | bytes:
-    """Run the query; into `pipe`, as Parquet."""
+    """Run the query; with `pipe`, the answer is a Parquet file, written through the pipe."""
     text = request["text"].strip().rstrip(";")
     try:
         statements = connection.extract_statements(text)
@@ -135,7 +140,7 @@ def _select(
         raise rejection(error) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise SqlError(f"expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over {views}")
-    for name, builtin in _NOW.items():  # DuckDB compares no TIMESTAMP_NS, as of events, with a TIMESTAMPTZ
+    for name, builtin in _NOW.items():  # DuckDB cannot compare events' TIMESTAMP_NS with a TIMESTAMPTZ
         connection.execute(f"CREATE MACRO {name}() AS system.main.{builtin}()::TIMESTAMP")
     _limit_memory(request["memory"])
     late = threading.Event()
@@ -164,9 +169,9 @@ def _select(
 
 
 def rejection(error: BaseException, lines_before: int = 0) -> SqlError:
-    """DuckDB's message and hint, and in place of its excerpt the line and column, as one line.
+    """DuckDB's message and hint in one line, with line and column in place of its excerpt of the query.
 
-    The query that failed has `lines_before` lines more than the user's before it.
+    `lines_before`: number of lines that were put before the user's query.
     """
     text, _, excerpt = str(error).strip().partition("\nLINE ")
     said = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
@@ -183,8 +188,8 @@ def rejection(error: BaseException, lines_before: int = 0) -> SqlError:
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, text: str, limit: int, pipe: Pipe) -> bytes:
-    """A header line of JSON and a Parquet file of at most `limit` rows. A table of all rows comes first: an
-    error is one before the first byte, and it is known whether there are more.
+    """A header line of JSON and a Parquet file of at most `limit` rows. The rows are first put into a table,
+    so that an error occurs before the first byte is sent, and it is known whether there are more rows.
     """
     connection.execute(f"CREATE TEMP TABLE answer AS SELECT * FROM (\n{text}\n) LIMIT {limit + 1}")
     ((rows,),) = connection.execute("SELECT count(*) FROM answer").fetchall()
@@ -197,7 +202,9 @@ def _parquet(connection: duckdb.DuckDBPyConnection, text: str, limit: int, pipe:
 
 
 class Pipe:
-    """A file that DuckDB can write where the process may write none: what comes is kept in memory."""
+    """A pipe that DuckDB can write like a file, although the process may write no files. The content is kept
+    in memory.
+    """
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -220,7 +227,7 @@ class Pipe:
         self._thread.join()
 
     def taken(self) -> bytes:
-        """All of it. SqlError: it is too large."""
+        """Everything that was written. SqlError: it is too large."""
         if self._bytes > MAX_ANSWER_BYTES:
             raise _too_large()
         return b"".join(self._parts)
@@ -240,7 +247,9 @@ def _limit_process(seconds: float) -> None:
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    """Limit the address space to what the process has now, journals included, and `memory_bytes`."""
+    """Limit the address space to `memory_bytes` in addition to its present size,
+    which includes the journals.
+    """
     if not sys.platform.startswith("linux"):
         return
     import resource
@@ -251,7 +260,9 @@ def _limit_memory(memory_bytes: int) -> None:
 
 
 def _push(table: Table) -> bytes:
-    """A header line of JSON, with the columns that NumPy has no type for; then the others as bytes."""
+    """A header line of JSON, which contains the columns that NumPy has no type for; then the other columns as
+    bytes.
+    """
     columns: list[dict[str, Any]] = []
     blocks: list[bytes] = []
     for name, column in table.columns.items():
@@ -288,11 +299,11 @@ class ParquetFile:
     content: bytes
     rows: int
     truncated: bool
-    """There are more rows than the limit."""
+    """Whether there are more rows than the limit."""
 
 
 def pull(answer: bytes) -> Table | ParquetFile:
-    """The table or file of an answer. SqlError or FilesError: it is an error."""
+    """The table or file in an answer. SqlError, FilesError: the answer is this error."""
     end = answer.index(b"\n") + 1
     header = json.loads(answer[:end])
     if header.get("of_files"):

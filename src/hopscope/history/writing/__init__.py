@@ -1,1 +1,1 @@
-"""Who writes: the journal, the archive that makes segments of it, periods of distributions, and retention."""
+"""Writing: the journal, the archive that turns it into segments, periods of distributions, and retention."""

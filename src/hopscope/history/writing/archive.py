@@ -1,8 +1,8 @@
 """Turns journals into segments, merges small segments, deletes old ones, and archives distributions by
 period.
 
-A killed archive loses and duplicates nothing: a segment gets its name only when it is on disk, its journals
-are removed only after that, and until they are, readers skip events that the segment covers (`files`).
+If the archive is killed, no event is lost or duplicated: a segment gets its name only when it is on disk, its
+journals are removed only after that, and until then readers skip the journals that it covers (`files`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...wire.records import Records
 from ..columns import connect
 from ..errors import DamagedError, HistoryError
 from ..files.checksums import wrong_sums
-from ..files.merging import may_be_one
+from ..files.merging import may_merge
 from ..files.names import (
     CUT,
     DAMAGED,
@@ -49,14 +49,14 @@ from .retention import expire
 from .space import free_bytes, kept_bytes
 
 SEGMENT_EVENTS = 1_000_000
-"""Events above which no more journals or segments are joined to one segment."""
+"""Largest number of events in a segment that is made of several journals or segments."""
 MERGE = 8
-"""Adjacent segments of similar size that become one: an event is rewritten log8(segments) times."""
+"""How many adjacent segments of similar size are merged: an event is rewritten log8(segments) times."""
 ROUND_SECONDS = 2.0
 QUIET_SECONDS = 60.0
-"""A problem that was absent for this long is reported again."""
+"""A problem is reported again if it did not occur for this long."""
 Marks = Callable[[], Mapping[int, int]]
-"""The next sequence of each shard that a lake lacks."""
+"""Returns the first sequence of each shard that a lake does not have yet."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -81,14 +81,14 @@ class ArchiveResult:
     expired_damaged: int = 0
     """Files deleted that had been set aside as damaged."""
     expired_bytes: int = 0
-    """Bytes of all these, and of deleted distributions."""
+    """Bytes of these segments and files, and of deleted distributions."""
     undeleted: int = 0
-    """Deletions that failed, as of a file that is write-protected; each is tried again in the next round."""
+    """Deletions that failed, for example of write-protected files; the next round tries again."""
     quarantined: int = 0
     """Damaged files renamed to NAME.damaged."""
     failures: int = 0
-    """Segments that could not be written, damaged files that could not be set aside or mended, or rounds that
-    ended early; retried in the next round.
+    """Segments that could not be written, damaged files that could not be set aside or repaired, and rounds
+    that ended early; the next round tries again.
     """
 
 
@@ -102,8 +102,8 @@ def run(
     marks: Marks | None = None,
     counters: CounterRegion | None = None,
 ) -> ArchiveResult:
-    """Archive `folder` until `stop()`; returns the results. `notify` gets log lines, each once. `marks`: see
-    `retention.expire`. `counters`, of HISTORY_COUNTERS, have the results of all rounds.
+    """Archive `folder` until `stop()` returns true; returns the results of all rounds, which are also shown
+    in `counters` (of HISTORY_COUNTERS). `notify` gets log lines, each once. `marks`: see `retention.expire`.
 
     The workers' distributions in `regions` are archived every period, and at the end.
     """
@@ -157,8 +157,8 @@ def archive_once(
     marks: Marks | None = None,
     result: ArchiveResult | None = None,
 ) -> ArchiveResult:
-    """One round over a data folder, whose results are added to `result`. HistoryError: another process
-    archives it, or a file is not ours.
+    """Run one round over a data folder, and add its results to `result`. HistoryError: another process
+    archives the folder, or a file is not ours.
     """
     folder = Path(folder)
     result = result or ArchiveResult()
@@ -169,7 +169,7 @@ def archive_once(
         for part in [*(folder / "segments").glob("*.part"), *(folder / FOLDER).glob("*.part")]:
             _remove(part, result, notify)
         damaged = _quarantine(folder, result, notify)
-        if not damaged:  # else a damaged one may cover what only others have
+        if not damaged:  # else a damaged segment may cover files that are the only copy
             _remove_covered(folder, result, notify)
         for orphan in [*orphans(folder / "segments"), *orphans(folder / FOLDER)]:
             _remove(orphan, result, notify)
@@ -188,7 +188,7 @@ def archive_once(
 
 
 def _remove(path: Path, result: ArchiveResult, notify: Callable[[str], None]) -> bool:
-    """Delete a file, if it is still there; False: it cannot be deleted, which is logged and counted."""
+    """Delete a file if it still exists. False: it cannot be deleted, which is logged and counted."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -199,7 +199,7 @@ def _remove(path: Path, result: ArchiveResult, notify: Callable[[str], None]) ->
 
 
 def _journal_bytes(folder: Path) -> int:
-    """Size of all journals: room in which they certainly become segments."""
+    """Size of all journals. With this much free space, they can certainly be turned into segments."""
     total = 0
     for journal in list_journals(folder):
         with suppress(FileNotFoundError):
@@ -251,7 +251,7 @@ def _set_segment_aside(folder: Path, segment: SegmentFile) -> str:
 def _aside(
     damage: DamagedError, rename: Callable[[], str], result: ArchiveResult, notify: Callable[[str], None]
 ) -> bool:
-    """Set a damaged file aside. False: it cannot be, which is logged and counted."""
+    """Set a damaged file aside. False: it failed, which is logged and counted."""
     try:
         notify(f"{damage}; set aside as {rename()}")
     except OSError as error:
@@ -268,7 +268,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _remove_covered(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
-    """Finish the work of a killed archive: remove files whose events are in a (larger) segment too."""
+    """Finish the work of a killed archive: remove files whose events are also in a (larger) segment."""
     segments = list_segments(folder)
     for segment in all_segments(folder):
         if segment not in segments:
@@ -329,10 +329,11 @@ def _archive_run(
 
 
 def _closed_events(folder: Path, journal: JournalFile, notify: Callable[[str], None]) -> Records | None:
-    """Events of a closed journal, without what a damaged one has after them; None if it is being written or
-    has none. DamagedError: its header is damaged. OSError: it cannot be read, or damage cannot be cut.
+    """Events of a closed journal, without the bytes after them if it is damaged; None if it is being written
+    or has no events. DamagedError: its header is damaged. OSError: it cannot be read, or the damage cannot be
+    cut.
 
-    A journal without events stays: its writer may be about to replace it.
+    A journal without events is kept, because its writer may be about to replace it.
     """
     import fcntl
 
@@ -354,7 +355,7 @@ def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult, damag
     while run := _mergeable([s for s in list_segments(folder) if s.path not in damaged], settings):
         needed = sum(segment.path.stat().st_size for segment in run)
         if free_bytes(folder) - needed < kept_bytes(folder, settings.keep_free):
-            return  # both are on the disk for a moment
+            return  # for a moment, the disk holds the old segments and the merged one
         for path, error in wrong_sums(segment.path for segment in run).items():
             _checked.pop(path, None)  # the next round sets it aside
             raise error
@@ -366,7 +367,7 @@ def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult, damag
 
 
 def _index(folder: Path, notify: Callable[[str], None], damaged: set[Path]) -> None:
-    """Write the index of the newest segment that has none: it was merged, or is of version 0.1."""
+    """Write the index of the newest segment that has none, because it was merged or is from version 0.1."""
     for segment in reversed(list_segments(folder)):
         if segment.path not in damaged and not index_path(segment.path).exists():
             try:
@@ -377,15 +378,15 @@ def _index(folder: Path, notify: Callable[[str], None], damaged: set[Path]) -> N
 
 
 def _mergeable(segments: list[SegmentFile], settings: HistorySettings) -> list[SegmentFile]:
-    """MERGE adjacent segments of one shard and one order of magnitude (in powers of MERGE) that may be one;
-    else none.
+    """MERGE adjacent segments of one shard and of similar size (within a factor of MERGE) that may be merged;
+    empty if there are none.
     """
     for start in range(len(segments) - MERGE + 1):
         run = segments[start : start + MERGE]
         sizes = [segment.last - segment.first + 1 for segment in run]
         adjacent = all(a.shard == b.shard and a.last + 1 == b.first for a, b in pairwise(run))
         alike = sum(sizes) <= SEGMENT_EVENTS and max(sizes) < MERGE * max(min(sizes), 1000)
-        if adjacent and alike and may_be_one([segment.path for segment in run], settings):
+        if adjacent and alike and may_merge([segment.path for segment in run], settings):
             return run
     return []
 

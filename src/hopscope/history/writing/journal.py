@@ -1,8 +1,8 @@
 """The journal: fixed-width event records, appended by one worker per shard, read by anyone.
 
-The kernel has the events when `append` returns, so a killed process loses none of them.  A separate thread
-(`syncer`) calls fsync, for the case of a power failure.  A file is locked (flock) until it is closed and on
-disk: this tells the archive which journals are finished, also after a kill.
+When `append` returns, the events are in Linux's page cache, so a killed process loses none of them.  A
+separate thread (`syncer`) calls fsync, for the case of a power failure.  A file stays locked (flock) until it
+is closed and on disk; by the lock, the archive sees which journals are finished, also after a kill.
 """
 
 from __future__ import annotations
@@ -45,30 +45,31 @@ from .syncer import Syncer
 __all__ = ["JournalFull", "JournalWriter", "read_journals"]
 
 SPACE_SECONDS = 1.0
-"""Interval at which the free space is read, if less than what was free is written meanwhile."""
+"""Interval at which the free space is read; it is read sooner if as much as was free has been written."""
 
 
 NUMBERS_SKIPPED = 1 << 32
-"""Numbers of events that are left out if the file with the next one is damaged: more than it may have had."""
+"""How many sequence numbers are skipped if the note of the next one is damaged: more than were used since the
+newest file that is left."""
 
 
 class JournalFull(HistoryError):  # noqa: N818 - a state, named as queue.Full is
-    """A write failed: the first `written` events of the batch are in the journal, whole."""
+    """A write failed. The first `written` events of the batch are in the journal, complete."""
 
     def __init__(self, message: str, written: int, reason: str) -> None:
         super().__init__(message)
         self.written = written
         self.reason = reason
-        """Of the system, as `No space left on device`."""
+        """The system's message, such as `No space left on device`."""
 
 
 class JournalWriter:
-    """Appends the events of one shard to journals in the data folder `folder`; one writer per shard.
+    """Appends the events of one shard to journals in the data folder `folder`. A shard has one writer.
 
     It owns the numbers of events: `append` sets `sequence` and `shard`.  `file_bytes` and `file_seconds`
-    limit a file; `fsync_seconds` 0: no fsync.  `keep_free`: a write that would leave less than half of it
-    free fails, so that the archive still has room.  `notify` gets log lines, as when a torn record was cut.
-    HistoryError: the folder cannot be written, another process writes the shard, or a file in it is not ours.
+    limit a file; `fsync_seconds` 0: no fsync.  A write that would leave less than half of `keep_free` free
+    fails, so that the archive still has room.  `notify` gets log lines, for example when a torn record was
+    cut. HistoryError: the folder cannot be written, another process writes the shard, or a file is not ours.
     """
 
     def __init__(
@@ -108,15 +109,16 @@ class JournalWriter:
 
     @property
     def failed_syncs(self) -> int:
-        """Failed fsyncs so far."""
+        """Number of failed fsyncs."""
         return self._syncer.failed
 
     def append(self, events: Records) -> int:
         """Write EVENT records [n] after setting `sequence` and `shard` in them; returns their first sequence.
 
-        When it returns, the kernel has all of them.  After a failed write, whole records stay, and a torn one
-        is cut; JournalFull has the number of events written, by which `next_sequence` has moved: a caller may
-        continue with `events[full.written:]`. The file is closed then: archived, it takes less space.
+        When it returns, all events are in Linux's page cache.  After a failed write, complete records are
+        kept and a torn one is cut.  JournalFull states the number of events written, by which `next_sequence`
+        has advanced, so a caller may continue with `events[full.written:]`.  The file is closed, so that it
+        can be archived, which takes less space.
         """
         n = len(events)
         first = self.next_sequence
@@ -136,7 +138,7 @@ class JournalWriter:
         return first
 
     def skip_to(self, sequence: int) -> None:
-        """Leave out the numbers below `sequence`: their events are lost. The next event begins a file."""
+        """Skip the numbers below `sequence`, whose events are lost. The next event begins a new file."""
         if sequence > self.next_sequence:
             self.rotate()
             self.next_sequence = sequence
@@ -170,7 +172,9 @@ class JournalWriter:
         return time.monotonic() - self._opened_at >= self._file_seconds
 
     def _allowed(self, more: int) -> int:
-        """How many of `more` bytes leave the archive its part of `keep_free`. OSError: not one record."""
+        """How many of `more` bytes may be written without using the archive's half of `keep_free`. OSError:
+        not even one record.
+        """
         if not self._keep_free:
             return more
         now = time.monotonic()
@@ -184,7 +188,7 @@ class JournalWriter:
         return allowed
 
     def _make_room(self, more: int) -> None:
-        """Open a file with room for `more` bytes, if needed. OSError leaves everything unchanged."""
+        """Open a new file if the current one has no room for `more` bytes. OSError: nothing has changed."""
         if self._fd >= 0:
             fits = self._offset + more <= self._file_bytes or self._offset == HEADER_BYTES
             if fits and not self._is_old():
@@ -196,7 +200,7 @@ class JournalWriter:
         self._syncer.open(fd)
 
     def _write(self, rest: memoryview) -> int:
-        """Write once; returns the bytes of whole records, and cuts the torn one after them."""
+        """Call write once, and cut a torn record; returns the number of bytes in complete records."""
         done = os.pwrite(self._fd, rest, self._offset)
         whole = done - done % EVENT_BYTES
         self._offset += whole
@@ -228,14 +232,14 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
                 journal.path.unlink()
                 if empty:
                     notify(f"{journal.path} is empty, as after a power failure: removed")
-        except FileNotFoundError:  # a segment by now
+        except FileNotFoundError:  # it has become a segment
             following += [s.last + 1 for s in list_segments(folder) if s.shard == shard]
             continue
         except DamagedError as error:
             past = _past(journal)
             try:
                 notify(f"{error}; set aside as {set_journal_aside(folder, journal)}")
-            except OSError as problem:  # as of a full disk: the archive does it later
+            except OSError as problem:  # such as a full disk; the archive does it later
                 notify(f"{error}; it cannot be set aside: {problem.strerror}")
         except OSError as error:
             past = max(_past(journal), journal.first + 1)
@@ -255,11 +259,11 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
 
 
 def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]) -> tuple[Records, int]:
-    """Cut what is after the last whole event of a closed journal. What may be events after a damaged one is
+    """Cut a closed journal after its last undamaged event. Bytes that may be events after a damaged one are
     kept in a file *.cut; their numbers are noted, and not used again.
 
-    Returns the whole events, and a number after all that it had. OSError: it cannot be cut, as on a full
-    disk. DamagedError passes.
+    Returns the undamaged events, and a number above those of all events that the journal had. OSError: it
+    cannot be cut, for example on a full disk. DamagedError: its header is damaged.
     """
     reader = JournalReader(journal.path)
     events = reader.read()
@@ -283,18 +287,20 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
 
 
 def set_journal_aside(folder: Path, journal: JournalFile) -> str:
-    """Rename a damaged journal, of whose numbers none is used again; returns its new name. OSError passes."""
+    """Rename a damaged journal, and note that its numbers must not be used again; returns its new name.
+    OSError: it failed.
+    """
     note_sequence(folder, journal.shard, _past(journal))
     return set_aside(journal.path)
 
 
 def _past(journal: JournalFile) -> int:
-    """A number after all that a journal without a header may have."""
+    """A number above those of all events that a journal with a damaged header may have."""
     return journal.first + journal.path.stat().st_size // EVENT_BYTES
 
 
 def _keep(cut: Path, rest: bytes) -> str:
-    """Write what is cut into a file; says so."""
+    """Write the bytes that are cut into a file; returns the part of the log message about it."""
     try:
         cut.touch(mode=0o640)
         cut.write_bytes(rest)
@@ -305,7 +311,9 @@ def _keep(cut: Path, rest: bytes) -> str:
 
 
 def _create(folder: Path, shard: int, first: int) -> int:
-    """A new locked journal, named only after lock and header are in place. OSError leaves nothing."""
+    """Create a locked journal, which gets its name after lock and header are in place. OSError: it failed,
+    and left nothing.
+    """
     path = journal_path(folder, shard, first)
     part = path.with_suffix(".part")
     fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)

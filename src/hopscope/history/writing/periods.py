@@ -1,10 +1,10 @@
-"""The workers' distributions, archived every period: the difference to the last period, as a file.
+"""Archives the workers' distributions every period: the counts since the last period become a file.
 
 A note beside the region, `worker-N.archived` in the folder of regions, has the counts archived so far.  It is
-replaced in one step, and lasts as long as the region.  A period is written in three steps: its file, the
-note, merged files.  After a kill between the first two, the next archive finds a file that is not in the
-note, and adds it: no value is counted twice.  A period whose file could not be written becomes part of the
-next one.
+replaced atomically, and exists as long as the region.  A period is written in three steps: its file, the
+note, merging of files.  If the process is killed between the first two, the next one finds a file that is not
+in the note, and adds it to the note, so that no value is counted twice.  A period whose file could not be
+written becomes part of the next one.
 """
 
 from __future__ import annotations
@@ -55,16 +55,18 @@ class PeriodArchive:
         self._due_ns = 0
         self._shards: dict[int, tuple[Region, PeriodNote]] = {}
         self._damaged: set[Path] = set()
-        """Files that are not merged."""
+        """Damaged files, which are not merged."""
 
     def tick(self, now_ns: int) -> None:
-        """Archive a period if one has passed; it ends at `now_ns`, ns since the epoch. HistoryError."""
+        """Archive a period, which ends at `now_ns` (ns since the epoch), if one has passed. HistoryError: see
+        `take`.
+        """
         if now_ns >= self._due_ns or self._due_ns > now_ns + self._period_ns:
             self._due_ns = now_ns // self._period_ns * self._period_ns + self._period_ns
             self.take(now_ns)
 
     def take(self, now_ns: int) -> None:
-        """End the period of every shard now. HistoryError: one could not be written, and continues."""
+        """End the period of every shard now. HistoryError: one could not be written, and so continues."""
         failed: list[Exception] = []
         for path in sorted(self.regions.glob(f"worker-*.{KIND}")):
             try:
@@ -91,7 +93,7 @@ class PeriodArchive:
         shard = shard_of(path)
         known = self._shards.get(shard)
         if known is not None and not known[0].is_current():
-            self._end(*known, shard, now_ns)  # its counts since the last period
+            self._end(*known, shard, now_ns)  # the old region's counts since the last period
             known = None
         if known is None:
             region = attach(path)
@@ -114,7 +116,7 @@ class PeriodArchive:
             write_note(self.regions, note)
 
     def _resume(self, region: Region, shard: int) -> PeriodNote:
-        """The archived part of a region: its note, and a file that is not in the note."""
+        """The archived part of a region: its note, completed with files that are not in the note yet."""
         files = [file for file in all_files(self.folder) if file.shard == shard]
         following = max((file.last + 1 for file in files), default=0)
         counts = copy_region(region, shard)
@@ -138,11 +140,11 @@ class PeriodArchive:
 
 
 def _with_files(note: PeriodNote, counts: ShardCounts, paths: list[Path]) -> PeriodNote:
-    """The note with the counts of these files of the same region."""
+    """Add the counts in these files, as far as they are of the same region, to the note."""
     first = 0 if note.counts is None else note.number
-    wanted = f"generation = {counts.generation} AND number >= {first} AND shard = {counts.shard}"
+    condition = f"generation = {counts.generation} AND number >= {first} AND shard = {counts.shard}"
     select = f"""SELECT measure, node_id, coalesce(port, {NO_PORT}), queue_id, "sum", upper, counts,
-        epoch_ns("until") FROM {parquet_sql(paths)} WHERE {wanted}"""
+        epoch_ns("until") FROM {parquet_sql(paths)} WHERE {condition}"""
     with connect(_MEMORY_BYTES, threads=1) as connection:
         try:
             found = connection.execute(select).fetchall()
@@ -166,7 +168,7 @@ def _with_files(note: PeriodNote, counts: ShardCounts, paths: list[Path]) -> Per
         end_to_end = measure == Measure.END_TO_END
         slot, metric = (0, 0) if end_to_end else (slots.get((node, port, queue), -1), int(measure))
         if slot < 0:
-            continue  # its row has made room for another queue
+            continue  # another queue has taken over its row
         at = np.searchsorted(counts.edges[measure], np.array(upper, np.uint64))
         bins[slot, metric, at] += np.array(values, np.uint64)
         rows["sum"][slot, metric] += np.uint64(total)
@@ -187,7 +189,7 @@ def take_leftovers(folder: Path, regions: Path, notify: Callable[[str], None] = 
 
 
 def take_once(folder: Path, counts: ShardCounts) -> None:
-    """Write all counts as one period, by the time of the reports: for a replayed capture."""
+    """Write all counts as one period, from the first to the last report. Used for replayed captures."""
     used = counts.rows["last_ns"] != 0
     if not used.any():
         return

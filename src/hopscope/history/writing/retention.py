@@ -16,13 +16,14 @@ from ..files.period_files import PeriodFile, list_files
 from .space import free_bytes, kept_bytes
 
 STEP_NS = 3600 * 10**9
-"""How far the system's clock may be set forward, in all, before ages follow the machine's running time."""
+"""How far the system's clock may run ahead of the machine's running time before ages follow the latter."""
 
 
 class AgeClock:
-    """Time that ages are counted by: the system's, but a jump of it forward makes nothing older.
+    """The clock by which ages are counted: the system's, except that setting it forward makes nothing older.
 
-    Only while the process runs: at its start the system's clock is right, or `start_clock` says how far off.
+    This works only while the process runs. At its start, the system's clock is taken to be right, unless
+    `start_clock` says how far ahead it is.
     """
 
     def __init__(
@@ -46,14 +47,15 @@ def expire(
     room: int = 0,
     marks: Mapping[int, int] | None = None,
 ) -> Iterator[tuple[Path, SegmentFile | None, int]]:
-    """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes` or while less
-    than `keep_free`, or `room` bytes, are free. `remove` deletes a file; False: it cannot, and the
-    others are deleted without it.
+    """Delete files that were archived more than `keep_days` ago; and then the oldest files while all are
+    larger than `keep_bytes`, or less than `keep_free` or `room` bytes are free. `remove` deletes a file; if
+    it returns False, the file is kept, and the next ones are deleted.
 
-    Segments, distributions, and damaged files of both and of journals are treated alike; what is beside a
-    file counts with it.  With `marks`, the first sequence of each shard that a lake lacks, segments that it
-    lacks do not age, and are the last to make room.  A clock that was not believed at the start
-    (`start_clock`) makes nothing older.  Yields (path, segment or None, bytes) of each.
+    Segments, distributions, and damaged files (of these and of journals) are treated alike; checksum and
+    index belong to their file.  `marks` are the first sequence of each shard that a lake does not have yet:
+    segments from there on do not expire by age, and are the last to be deleted for room.  If the clock was
+    not trusted at the start, ages are counted without its error (`start_clock`).  Yields (path, segment or
+    None, bytes) for each deleted file.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}
     periods = list_files(folder)
@@ -83,20 +85,22 @@ def expire(
         if (segment := segments.get(path)) is not None:
             try:
                 note_sequence(folder, segment.shard, segment.last + 1)
-            except OSError:  # a full disk
+            except OSError:  # the disk is full
                 if path == last[segment.shard]:
-                    continue  # its name is all that says where the numbers go on
+                    continue  # only the name of this file says where the numbers go on
         if not remove(path):
             continue
-        for each, _ in beside[path]:
-            remove(each)
+        for belonging, _ in beside[path]:
+            remove(belonging)
         size -= sizes[path]
-        free += stat.st_blocks * 512  # some file systems free it later
+        free += stat.st_blocks * 512  # counted here, as some file systems free it later
         yield path, segment, sizes[path]
 
 
 def _order(times: dict[Path, int], files: Sequence[SegmentFile | PeriodFile]) -> None:
-    """Make no file later than those of its shard that follow it: the clock may have been set back."""
+    """Correct times so that no file is newer than the files of its shard that follow it, in case the clock
+    was set back.
+    """
     for one, following in reversed(list(pairwise(files))):
         if one.shard == following.shard:
             times[one.path] = min(times[one.path], times[following.path])

@@ -1,7 +1,7 @@
 """Free space of the file system with the data folder.
 
-Retention deletes the oldest files until `history.keep_free` is free.  The journal stops at half of it: in the
-other half the archive can still turn journals into segments, which takes less space.
+Retention deletes the oldest files until `history.keep_free` is free.  The journal stops when half of it is
+left: in this half, the archive can still turn journals into segments, which take less space.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...settings.section import FreeSpace
 
 
 def free_bytes(at: Path | int) -> int:
-    """Bytes that are free for this user on the file system of a folder, or of an open file."""
+    """Bytes that this user may still use on the file system of a folder, or of an open file."""
     found = os.statvfs(at)
     return found.f_bavail * found.f_frsize
 
@@ -27,7 +27,7 @@ def kept_bytes(at: Path | int, keep_free: FreeSpace) -> int:
 
 
 def low_bytes(at: Path | int, keep_free: FreeSpace) -> int:
-    """Free bytes below which the disk is soon full: three quarters of `keep_free`, which retention restores;
-    1 % of the disk if that is 0, since nothing is deleted then.
+    """Free bytes below which the disk will soon be full: three quarters of `keep_free`, up to which retention
+    frees space; or 1 % of the disk if `keep_free` is 0, since then nothing is deleted.
     """
     return kept_bytes(at, keep_free) * 3 // 4 or kept_bytes(at, "1%")

@@ -1,4 +1,5 @@
-"""Whether the system's clock can be right when a collector starts, by the newest file of an earlier one."""
+"""Checks at the start of a collector whether the system's clock can be right: it is compared with the newest
+file of an earlier run."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ..files.names import listing
 
 DAY_NS = 86_400 * 10**9
 MAX_AHEAD_NS = 30 * DAY_NS
-"""Longest time without a file after which the clock is believed."""
+"""If the newest file is older than this, the clock is not trusted."""
 MAX_BEHIND_NS = 3600 * 10**9
 
 
@@ -21,9 +22,9 @@ class StartClock:
     """The system's clock at the start of a collector."""
 
     ahead_ns: int = 0
-    """How far it is after the newest file, if that is too far; ages are counted without it."""
+    """How far the clock is ahead of the newest file, if too far; it is subtracted when ages are counted."""
     problem: str = ""
-    """Why it is not believed; empty: it is."""
+    """Why the clock is not trusted; empty if it is."""
 
 
 def check_clock(folder: Path, now_ns: int | None = None) -> StartClock:
@@ -46,7 +47,7 @@ def check_clock(folder: Path, now_ns: int | None = None) -> StartClock:
 
 
 def _written_ns(folder: Path) -> Iterator[int]:
-    """When files of history, and of the last start, were written."""
+    """Modification times of the files of history, and of `owner.json`, which each start writes."""
     parts = (("journal", ".journal"), ("segments", ".parquet"), ("distributions", ".parquet"))
     files = [path for part, suffix in parts for path in listing(folder / part, suffix)]
     for path in [folder / "owner.json", *files]:

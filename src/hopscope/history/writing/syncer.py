@@ -7,10 +7,11 @@ import threading
 
 
 class Syncer:
-    """Calls fsync on the open file every `seconds`, and on a closed one before it releases its lock.
+    """Calls fsync on the open file every `seconds`, and on a finished file before it is closed, which
+    releases its lock.
 
-    With `seconds` 0 there is no thread, and no fsync.  fsync runs without the interpreter's lock and on a
-    copy of the descriptor: the writer does not wait for it.
+    With `seconds` 0, there is no thread and no fsync.  fsync runs without the interpreter's lock and on a
+    copy of the descriptor, so the writer does not wait for it.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -35,7 +36,7 @@ class Syncer:
             self._thread.start()
 
     def close(self, fd: int) -> None:
-        """Take over a file that its writer has finished."""
+        """Sync and close a file that its writer has finished."""
         with self._lock:
             self._fd = -1
             self._closed.append(fd)
@@ -45,7 +46,7 @@ class Syncer:
             self._wake.set()
 
     def stop(self) -> None:
-        """Sync what is left, and stop the thread."""
+        """Sync and close the remaining files, and stop the thread."""
         self._stopping = True
         self._wake.set()
         if self._thread is not None:
