@@ -205,8 +205,8 @@ class History(EventQuestions):
         *,
         given: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Table:
-        """Run a SELECT over EVENTS, the events that match `filters`; RECORDED, those that match `recorded`; and
-        GIVEN, rows of these columns.
+        """Run a SELECT over EVENTS, the events that match `filters`; RECORDED, those that match `recorded`;
+        and GIVEN, rows of these columns.
 
         `chosen`: only events of these flows (True), or of all other flows (False); `described`: as in
         `fetch`.

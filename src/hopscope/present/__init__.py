@@ -1,1 +1,1 @@
-"""Records as people and programs see them: JSON, rows, text, filters, units."""
+"""Presents records to people and programs: JSON, rows, text, filters, units."""

@@ -1,4 +1,6 @@
-"""Alarms in the live state: whether they are raised, their values, the flows at their places."""
+"""What the live state says about alarms: whether they are raised, their values, and the flows at their
+places.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from ..wire.records import Records
 from .collector_state import CollectorState
 
 MOST_FLOWS = 1_000_000
-"""Live flows above which those at a place are not looked for: reading all hops takes seconds."""
+"""With more live flows, the flows at a place are not searched, because reading all hops takes seconds."""
 WORST = 5
-"""Flows at a place that are listed."""
+"""How many flows are listed for a place."""
 _SLOTS = {
     (PortKind.EGRESS, 0): Metric.LINK_UTILIZATION,
     (PortKind.QUEUE, 0): Metric.QUEUE_OCCUPANCY,
@@ -28,7 +30,7 @@ _QUEUES = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
 _OF_LABEL = {Metric.LABEL_LATENCY: "latency_ns", Metric.LABEL_OCCUPANCY: "occupancy"}
 _SOURCE = ("source_hi", "source_lo", "node_id", "hw_id")
 _SOURCE_OF_EVENT = ("src_hi", "src_lo", "node_id", "ident")
-"""Fields of SOURCE, and of the EVENT about one, that name a source."""
+"""The fields that identify a source, in SOURCE and in an EVENT about a source."""
 LATEST = 2**63 - 1
 Place = tuple[int, int | None, int | None]
 """Switch, egress port (None: any) and queue (None: any)."""
@@ -36,21 +38,21 @@ Place = tuple[int, int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the live state says of one alarm."""
+    """What the live state says about one alarm."""
 
     alarmed: bool | None
-    """None: it does not say."""
+    """None: the live state does not tell."""
     value: int | None = None
     """The newest value."""
     at_ns: int = LATEST
-    """When that came; LATEST: just now."""
+    """When the newest value came, ns since the epoch; LATEST: just now."""
     highest: int = 0
     """The highest value since `since_ns`."""
     since_ns: int = 0
 
 
 class LiveAlarms:
-    """The live state at one moment."""
+    """The alarms of the live state at one moment."""
 
     def __init__(self, state: CollectorState, queue_by_port: bool) -> None:
         self._by_port = queue_by_port
@@ -65,7 +67,9 @@ class LiveAlarms:
         self._raised = dict(self._rows(state.ports()))
 
     def _rows(self, ports: Records) -> Iterator[tuple[str, tuple[np.void, int, np.void]]]:
-        """Of each alarmed metric of a row: its key, the row, the slot, and an event as of its beginning."""
+        """For each alarmed metric of a row: its key, the row, the slot, and an EVENT like the one that begins
+        an alarm.
+        """
         for row in ports[ports["alarm"] != 0]:
             for slot in np.flatnonzero(int(row["alarm"]) >> np.arange(2) & 1).tolist():
                 metric = _SLOTS.get((PortKind(int(row["kind"])), slot))
@@ -78,12 +82,12 @@ class LiveAlarms:
                 yield place_key(event, self._by_port), (row, slot, event)
 
     def alarmed(self) -> Iterator[tuple[np.void, int]]:
-        """Alarmed queues, buffers and ports: an EVENT with the newest value, and the highest value."""
+        """For each alarmed queue, buffer or port: an EVENT with the newest value, and the highest value."""
         for row, slot, event in self._raised.values():
             yield event, int(row["highest"][slot])
 
     def look(self, event: np.void, flow_ids: Collection[int]) -> Seen:
-        """At the place of an EVENT that began an alarm, for these flows."""
+        """The state of an alarm, given the EVENT that began it and the flows that it concerns."""
         metric = int(event["metric"])
         if int(event["kind"]) in OF_SOURCE:
             return self._source(event)
@@ -100,7 +104,7 @@ class LiveAlarms:
                 return Seen(False)
             return Seen(bool(flow["alarm"]), int(flow["latency_latest"]), int(flow["last_ns"]))
         if metric == Metric.HOP_LATENCY:
-            return Seen(any(self._flow(each) is not None for each in flow_ids))
+            return Seen(any(self._flow(flow_id) is not None for flow_id in flow_ids))
         if metric in _OF_LABEL or metric == Metric.LABEL_AGE:
             return self._label(event, Metric(metric))
         if metric == Metric.LABEL_COVERAGE and len(self._labels):
@@ -132,7 +136,7 @@ class LiveAlarms:
 
 
 def place_of(event: np.void) -> Place | None:
-    """Where an EVENT happened; None: at no switch."""
+    """The place of an EVENT; None if it happened at no switch."""
     node, port = int(event["node_id"]), int(event["port"])
     if node == NO_NODE or int(event["kind"]) in OF_SOURCE:
         return None
@@ -146,11 +150,11 @@ class FlowsAt:
 
     count: int = 0
     worst: list[tuple[int, np.void]] | None = None
-    """Latency at the place (ns) and FLOW of at most WORST flows, the slowest first."""
+    """(Latency at the place (ns), FLOW) of at most WORST flows, the slowest first."""
 
 
 def flows_at(state: CollectorState, places: Sequence[Place]) -> dict[Place, FlowsAt]:
-    """The live flows through these places; empty if there are too many flows to look."""
+    """The live flows through these places; empty if there are too many flows to search."""
     if not places or len(state.flows()) > MOST_FLOWS:
         return {}
     found = {place: FlowsAt(worst=[]) for place in places}
@@ -167,11 +171,11 @@ def flows_at(state: CollectorState, places: Sequence[Place]) -> dict[Place, Flow
             rows = np.flatnonzero(mine)
             if not len(rows):
                 continue
-            _, first = np.unique(owner[rows], return_index=True)  # a loop passes twice
+            _, first = np.unique(owner[rows], return_index=True)  # a flow with a loop passes the place twice
             rows = rows[first]
             at.count += len(rows)
             latency = np.where(hops["state"][rows] & 1, hops["latency_latest"][rows], 0)
             slowest = rows[np.argsort(-latency.astype(np.int64), kind="stable")[:WORST]]
             known = [(int(hops["latency_latest"][r]), block.flows[owner[r]]) for r in slowest]
-            at.worst = sorted([*(at.worst or ()), *known], key=lambda each: -each[0])[:WORST]
+            at.worst = sorted([*(at.worst or ()), *known], key=lambda pair: -pair[0])[:WORST]
     return found

@@ -1,8 +1,8 @@
-"""The alarms that are open, by place: since when, up to which value.
+"""The open alarms, by place: when each began, and its highest value.
 
-They are followed by events: those of history for what began before, then those of the live feed.  The live
-state decides: if a queue, flow or source is no longer alarmed, the event that ended its alarm was lost, as by
-a crash; if one is alarmed and no event began it, the alarm began before the events that were read.
+Alarms are followed by their events: first those in history, then those of the live feed.  The live state has
+the last word: if it no longer has an alarm, the event that ended the alarm was lost, for example in a crash;
+if it has an alarm that no event began, the alarm began before the events that were read.
 """
 
 from __future__ import annotations
@@ -30,63 +30,64 @@ if TYPE_CHECKING:
 BACK_NS = 31 * 86_400 * 10**9
 """How far back history is read for the beginnings of alarms."""
 MOST_EVENTS = 50_000
-"""Events that are read of it, the newest."""
+"""Largest number of events that are read from history; the newest are taken."""
 MOST_OPEN = 20_000
-"""Alarms that are followed; of further ones the beginning is not known."""
+"""Largest number of alarms that are followed. When further alarms began is not known."""
 _BLOCK = 1 << 16
 _FLOW_SECONDS = 1.0
 _SHARE = 10
-"""Flows at places are kept for a second, or for this multiple of the time that it took to find them. History
-is asked for what the feed lost after this multiple of the time that it took before.
+"""The flows at places are kept for a second, or longer: for this multiple of the time that it took to find
+them. History is not queried again for events that the feed lost until this multiple of the last query's time
+has passed.
 """
 _MANY = 1000
 _LOOK_SHARE = 3
-"""So many open alarms are kept for this multiple of the time that it took to look at them."""
+"""With _MANY open alarms or more, they are kept for this multiple of the time that it took to check them."""
 _LATE_NS = 10**9
-"""An event may be this much older than one that came before it."""
+"""An event may be this much older than an event that arrived before it."""
 _UNSURE_NS = 5 * 10**9
-"""The live state may be this much older than an event."""
+"""The live state may lag behind events by this much."""
 _FOLLOWED = (*ENDS.values(), *ENDS)
 _VALUED = (Kind.RAISED, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.THRESHOLD, Kind.LABEL_RECORD)
-"""Kinds whose value is one of the metric."""
+"""Kinds of events whose value is a value of the metric."""
 
 
 @dataclass(slots=True)
 class OpenAlarm:
-    """Open alarms of one metric at one place."""
+    """The open alarms of one metric at one place, as one."""
 
     key: str
-    """`detect.alarms.place_key`."""
+    """The key of the place, see `detect.alarms.place_key`."""
     event: np.void
-    """EVENT that began it; made up of the live state if `since_ns` is None."""
+    """The EVENT that began it; made from the live state if `since_ns` is None."""
     since_ns: int | None
-    """None: before the events that were read."""
+    """When it began; None: before the events that were read."""
     peak: int
-    """The highest value that events and the live state had since then; of `label_coverage` the lowest."""
+    """The highest value since then, in events and the live state; for `label_coverage`, the lowest."""
     now: int | None = None
-    """The newest value of the live state, of `label_coverage` that of events; None: there is none."""
+    """The newest value in the live state (for `label_coverage`, in events), or None."""
     alarms: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Flow id of each by `alarm_key` and `alarmed_hop`: of hop latency there are some for each flow."""
+    """Flow id of each alarm, by `alarm_key` and `alarmed_hop`: hop latency has alarms for each flow."""
 
     def see(self, value: int) -> None:
-        """Note a value that it had."""
+        """Note a value of the metric."""
         worst = min if self.event["metric"] == Metric.LABEL_COVERAGE else max
         self.peak = worst(self.peak, value)
 
 
 class OpenAlarms:
-    """Follows alarms by EVENT records, in the order of time."""
+    """Follows alarms by their EVENT records, which must come in the order of time."""
 
     def __init__(self, queue_by_port: bool = False) -> None:
         self._by_port = queue_by_port
         self.places: dict[str, OpenAlarm] = {}
         self.ended: dict[str, int] = {}
-        """Time (ns) of the end of alarms by place; the last ones."""
+        """When alarms ended (ns since the epoch), by place; only the latest are kept."""
         self._places_of: dict[str, dict[int, str]] = {}
         """Place of each open alarm, by `alarm_key` and `alarmed_hop`."""
 
     def take(self, events: Records) -> None:
-        """Take events that nobody has given it before."""
+        """Take new events. Each event may be given only once."""
         for row in events[self._of_interest(events)]:
             kind = int(row["kind"])
             if kind in ENDS:
@@ -100,8 +101,8 @@ class OpenAlarms:
                     place.now = int(row["value"])
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop the alarms of these places, which the live state does not have, if others need the room. It
-        may lack them for a moment only, as while a worker is restarted.
+        """Drop the alarms of these places, which the live state lacks, but only if room is needed: the live
+        state may lack them only for a moment, for example while a worker is restarted.
         """
         if len(self._places_of) <= MOST_OPEN // 2:
             return
@@ -113,7 +114,9 @@ class OpenAlarms:
                     del self._places_of[alarm]
 
     def _of_interest(self, events: Records) -> npt.NDArray[np.bool_]:
-        """bool [events]: beginnings, ends, and values of metrics with an open alarm, at its switch."""
+        """bool [events]: beginnings and ends of alarms, and values of metrics with an open alarm at this
+        switch.
+        """
         found = np.isin(events["kind"], _FOLLOWED)
         if self.places or found.any():
             open_rows = [place.event for place in self.places.values()]
@@ -128,7 +131,7 @@ class OpenAlarms:
         hop = alarmed_hop(row)
         places = self._places_of.setdefault(alarm, {})
         if hop in places:
-            return  # its end was lost: it has been open since then, as far as is known
+            return  # the event of its end was lost: as far as is known, it has been open since then
         places[hop] = key
         place = self.places.get(key)
         if place is None:
@@ -182,14 +185,14 @@ class AlarmReader:
                 self._catch_up(self._followed)
             begin = time.monotonic()
             found = self._confirmed(self._followed)
-            self._found = sorted(found, key=lambda each: (-(each.since_ns or 0), each.key))
+            self._found = sorted(found, key=lambda alarm: (-(alarm.since_ns or 0), alarm.key))
             done = time.monotonic()
             self._look_due = done + _LOOK_SHARE * (done - begin) if len(found) >= _MANY else 0.0
             return self._found
 
     def flows(self, alarms: Sequence[OpenAlarm]) -> dict[Place, FlowsAt]:
-        """Live flows through the places of alarms, by `place_of`; empty if there are too many flows."""
-        places = tuple(sorted({place for each in alarms if (place := place_of(each.event))}, key=str))
+        """Live flows through the places of these alarms, by `place_of`; empty if there are too many flows."""
+        places = tuple(sorted({place for alarm in alarms if (place := place_of(alarm.event))}, key=str))
         with self._lock:
             due, known, found = self._flows
             begin = time.monotonic()
@@ -200,8 +203,8 @@ class AlarmReader:
         return found
 
     def _catch_up(self, followed: OpenAlarms) -> None:
-        """Take what the feed has, and what it lost from history; if that took long the last time, neither is
-        taken until it is due.
+        """Take the new events of the feed; those that the feed lost are read from history. If that took long
+        the last time, nothing is taken until the next query of history is due.
         """
         while True:
             cursor = dict(self._cursor)
@@ -219,7 +222,9 @@ class AlarmReader:
                 return
 
     def _with_lost(self, followed: OpenAlarms, events: Records, until: Cursor) -> Records:
-        """Events of the feed up to a cursor, with those that history has between the last ones and them."""
+        """The events, which the feed had up to the cursor `until`, and the ones before them that it had lost,
+        from history.
+        """
         away_ns = round((time.monotonic() - self._taken) * 1e9)  # the clock may have been set back meanwhile
         since_ns = min(self._newest_ns, time.time_ns() - away_ns)
         past = self._of_history(since_ns - _LATE_NS, followed)
@@ -243,7 +248,7 @@ class AlarmReader:
         self._taken = time.monotonic()
 
     def _begun(self, by_port: bool) -> OpenAlarms:
-        """With what history and the feed have."""
+        """A new OpenAlarms with the events of history and the feed."""
         followed = OpenAlarms(by_port)
         cursor: Cursor = {}
         kept, _ = self._feed.read(cursor, 1 << 30)
@@ -254,10 +259,10 @@ class AlarmReader:
         return followed
 
     def _of_history(self, since_ns: int, followed: OpenAlarms) -> Records:
-        """Beginnings and ends since then, and values of the metrics that are alarmed, also of those that are
-        followed already; by time.
+        """Events of history since then, by time: beginnings and ends of alarms, and values of all metrics
+        with an open alarm.
         """
-        from ..history.columns import records_of  # DuckDB is not needed before
+        from ..history.columns import records_of  # imports DuckDB, which is not needed earlier
 
         def ask(kinds: Iterable[Kind], metrics: Iterable[Metric], since_ns: int) -> Records:
             table = self._past.history().events(
@@ -280,8 +285,9 @@ class AlarmReader:
         return both[np.argsort(both["time_ns"], kind="stable")]
 
     def _confirmed(self, followed: OpenAlarms) -> list[OpenAlarm]:
-        """Copies of alarms that the live state has, with its values; all if no collector has left a state.
-        Also those of the live state that no event began; not if one has just ended them.
+        """Copies of the alarms that the live state confirms, with its values; all alarms if there is no live
+        state.
+        Also the alarms in the live state that no event began, unless an event has just ended them.
         """
         if not self._state.workers() and not len(self._state.labels.ports()):
             return [replace(place) for place in followed.places.values()]
@@ -289,7 +295,9 @@ class AlarmReader:
         sure_ns, found, ended = time.time_ns() - _UNSURE_NS, [], []
         for place in followed.places.values():
             seen = live.look(place.event, place.alarms.values())
-            if seen.value is not None and seen.at_ns >= (place.since_ns or 0):  # not of an alarm before
+            if seen.value is not None and seen.at_ns >= (
+                place.since_ns or 0
+            ):  # else the value is from before the alarm
                 place.now = seen.value
                 place.see(seen.value)
             if place.since_ns is not None and seen.since_ns >= place.since_ns:
@@ -308,7 +316,7 @@ class AlarmReader:
 
 
 def _before(events: Records, first: dict[int, int]) -> Records:
-    """Events that come before the `first` sequence of their shard."""
+    """The events that come before the `first` sequence of their shard."""
     kept = np.ones(len(events), bool)
     for shard, sequence in first.items():
         kept &= (events["shard"] != shard) | (events["sequence"] < sequence)

@@ -1,4 +1,4 @@
-"""How far the clocks of switches are from the collector's, from events that carry the switch's time."""
+"""How far switches' clocks are off the collector's, computed from events that carry the switch's time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ..wire.records import Records
 
 
 def clock_offsets(events: Records) -> dict[int, int]:
-    """Collector's time minus switch's time by node id, ns: the least of each node's EVENT records.
+    """Collector's time minus switch's time (ns), by node id: the smallest difference in the node's EVENT
+    records.
 
-    The time that a report takes is in it, so it is an upper bound; a switch that counts from its own start is
-    off by its epoch.
+    It includes the time that a report takes to arrive, so it is an upper bound.  For a switch that counts
+    from its own start, it also includes the time of that start.
     """
     known = events[(events["switch_ns"] != 0) & (events["node_id"] != NO_NODE)]
     offsets = known["time_ns"] - known["switch_ns"].astype(np.int64)

@@ -1,7 +1,7 @@
 """Reads the state of a running collector: counters, rates, flows, ports, sources and limits.
 
-A copy is reused for a fifth of a second, so twenty pollers cost as much as one.  A region that a
-worker creates again is mapped again.  Imports no web framework: `hopscope top` reads the same state.
+A copy is reused for a fifth of a second, so twenty pollers cost as much as one.  If a worker replaces a
+region, the new one is mapped.  No web framework is imported, because `hopscope top` reads the same state.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ Records = npt.NDArray[np.void]
 FRESH_SECONDS = 0.2
 """Time during which a copy is reused."""
 RATE_SECONDS = 2.0
-"""Span of rates, if samples reach back far enough."""
+"""Time span over which rates are computed, if samples reach back far enough."""
 NEWEST = 4096
-"""Most events of a worker that are read for what happened last."""
+"""Largest number of events of a worker that `newest_events` reads."""
 _GAUGES = np.array([counter.gauge for counter in COUNTERS])
 _HIGHEST = np.array([counter.highest for counter in COUNTERS])
 _KEEP_SECONDS = 15.0
 _SHARE = 10
-"""A copy is reused for this multiple of the time it took: a large table costs a tenth of a core at most."""
+"""A copy is reused for at least this multiple of the time that it took, so that reading a large table takes
+at most a tenth of a core."""
 _STALE_SECONDS = 2.0
 
 
@@ -65,9 +66,9 @@ class CounterSnapshot:
     time_ns: int
     """When they were read, ns since the epoch."""
     total: npt.NDArray[np.uint64]
-    """Their sum, or the highest (`Counter.highest`), uint64 [COUNTERS]."""
+    """The sum over processes, or the highest value (`Counter.highest`), uint64 [COUNTERS]."""
     processes: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    """By process, uint64 [COUNTERS]: a worker's number, or `detector`."""
+    """uint64 [COUNTERS] of each process, by a worker's number or `detector`."""
     clock: float = 0.0
     """Monotonic time of the reading, seconds."""
 
@@ -89,30 +90,30 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class LimitsInForce:
-    """What workers compare with now."""
+    """The limits that workers use now."""
 
     limits: LimitSettings
     change: Change | None
     """The last change since the collector started."""
     metrics: tuple[str, ...]
-    """Metrics that are compared: a sink compares fewer."""
+    """Metrics that are compared with limits; a sink compares fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToDisk:
-    """Events on their way to the journals, those of labels too."""
+    """Events on their way to the journals, including those of labels."""
 
     failing: bool
-    """The disk takes none."""
+    """Whether writing fails."""
     waiting: int
-    """Events that wait in memory, and are in no answer of history."""
+    """Events that wait in memory, and are not in history yet."""
     lost: int
-    """Events that memory had no room for."""
+    """Events that were lost because memory had no room for them."""
 
 
 class CollectorState:
-    """Reads the regions of the collector that owns `folder`; safe to use from several threads: who wants one
-    table does not wait while another is read.
+    """Reads the regions of the collector that owns `folder`. Threads may share it; a thread that needs one
+    table does not wait while another thread reads another table.
 
     A copy is reused for `fresh_seconds` (0: never), or longer if it took long to make.
     """
@@ -126,7 +127,7 @@ class CollectorState:
         """Paths of tracked flows."""
         self._fresh = fresh_seconds
         self._lock = threading.RLock()
-        """Of what is mapped and kept; not held while a table is read."""
+        """Protects the mapped regions and kept copies; not held while a table is read."""
         self._turns: dict[str, threading.Lock] = {}
         self._cached: dict[str, tuple[float, Any]] = {}
         self._files: tuple[tuple[str, int], ...] | None = None
@@ -135,14 +136,14 @@ class CollectorState:
         self._reader: Any = None
         self._history: deque[CounterSnapshot] = deque()
         self.problems: dict[str, str] = {}
-        """Regions that could not be read, with the reason."""
+        """Regions that could not be read, with the error message."""
 
     def counters(self) -> CounterSnapshot:
-        """Counters, summed over workers; zeros where no collector has run."""
+        """Counters, summed over workers; zeros if no collector has run."""
         return self._once("counters", self._read_counters)
 
     def to_disk(self) -> ToDisk:
-        """Events that the disk has not taken."""
+        """Events that are not on disk yet."""
         counters, labels = self.counters(), LABEL_COUNTERS.read(self.regions)
         return ToDisk(
             bool(counters["journal_failing"] or labels["label_journal_failing"]),
@@ -151,7 +152,9 @@ class CollectorState:
         )
 
     def rates(self, seconds: float = RATE_SECONDS) -> Rates:
-        """Counters per second over about the last `seconds`; a restarted worker counts from zero."""
+        """Counters per second over about the last `seconds`; the counters of a restarted worker start at
+        zero.
+        """
         before = now = self.counters()
         with self._lock:
             samples = [sample for sample in self._history if sample.clock <= now.clock]
@@ -169,21 +172,21 @@ class CollectorState:
         return self._once("flows", lambda: self._read("flows"))
 
     def ports(self) -> Records:
-        """Queues, buffers and egress ports, PORT [rows], each once."""
+        """Queues, buffers and egress ports, PORT [rows]; each is contained once."""
         return self._once("ports", lambda: self._read("ports"))
 
     def sources(self) -> Records:
-        """Sequence spaces, SOURCE [rows]."""
+        """Sources with their sequence numbers, SOURCE [rows]."""
         return self._once("sources", lambda: self._read("sources"))
 
     def fill(self) -> dict[str, float]:
-        """Share of the rows in use of `ports`, `sources` and `distributions`; empty without a worker."""
+        """Share of rows in use, by table (`ports`, `sources`, `distributions`); empty without a worker."""
         from ..detect.distributions.reader import DistributionReader
 
         reader = self._mapped()
         found: dict[str, float] = {} if reader is None else reader.fill()
         if found:
-            with suppress(RegionError):  # a worker that starts has not made its region
+            with suppress(RegionError):  # a starting worker has not created its region yet
                 found["distributions"] = DistributionReader.attach(self.regions).fill()
         return found
 
@@ -192,7 +195,7 @@ class CollectorState:
         return self._mapped().hops_of(flow)  # type: ignore[no-any-return]
 
     def passes(self, flows: Records, node_id: int, egress_port: int | None = None) -> npt.NDArray[np.bool_]:
-        """Which of these FLOW records pass a switch, and leave it by this port; bool [flows]."""
+        """Which of these FLOW records pass a switch (and leave it by this port), bool [flows]."""
         reader = self._mapped()
         if reader is None:
             return np.zeros(len(flows), np.bool_)
@@ -215,31 +218,31 @@ class CollectorState:
         return self._once("hop_sums", self._read_hop_sums)
 
     def paths_of(self, flows: Records) -> FlowHops | None:
-        """These flows, read again with their hops and queues, without those that have left; None without a
-        collector.
+        """These flows, read again, with their hops and queues. Flows that have left are missing. None without
+        a collector.
         """
         reader = self._mapped()
         return None if reader is None else reader.paths_of(flows)
 
     def path_of(self, flow: np.void) -> FlowHops | None:
-        """Hops of one flow with their queues; None where it has left."""
+        """Hops of one flow with their queues; None if it has left."""
         reader = self._mapped()
         return None if reader is None else reader.path_of(flow)
 
     def distributions(self) -> list[Distribution]:
-        """Histograms since workers began to count; empty if they do not."""
+        """Histograms since the workers started to count; empty if they do not count distributions."""
         return self._once("distributions", self._read_distributions)
 
     def newest_events(self) -> Records:
-        """The newest events of all workers in memory, EVENT [at most NEWEST of each]."""
+        """The newest events of all workers in memory, EVENT [at most NEWEST for each worker]."""
         return self._once("newest_events", self._read_newest_events)
 
     def limits(self) -> LimitsInForce | None:
-        """Limits as the workers use them now; None without a collector."""
+        """The limits that the workers use now; None without a collector."""
         return self._once("limits", self._read_limits)
 
     def forget(self, what: str) -> None:
-        """Read something again when it is next asked for."""
+        """Discard a copy, so that the next call reads again."""
         with self._turn(what), self._lock:
             self._cached.pop(what, None)
 
@@ -263,17 +266,17 @@ class CollectorState:
             if self._fresh:
                 keep = min(_STALE_SECONDS, max(self._fresh, _SHARE * (done - now)))
                 with self._lock:
-                    if files == self._files:  # else it may be of regions that others have replaced
+                    if files == self._files:  # else the value may come from regions that have been replaced
                         self._cached[what] = (done + keep, value)
             return value
 
     def _turn(self, what: str) -> threading.Lock:
-        """Held by the thread that reads this."""
+        """The lock that a thread holds while it reads this."""
         with self._lock:
             return self._turns.setdefault(what, threading.Lock())
 
     def _mapped(self) -> Any:
-        """The reader of the state's tables; None without a collector."""
+        """The reader of the tables; None without a collector."""
         with self._lock:
             self._attach()
             return self._reader
@@ -308,7 +311,7 @@ class CollectorState:
             return None
 
     def _state_reader(self) -> Any:
-        from ..detect.flows.reading.state import StateReader  # heavy, and not needed for counters alone
+        from ..detect.flows.reading.state import StateReader  # slow to import, and counters do not need it
 
         try:
             return StateReader.attach(self.regions)
@@ -365,7 +368,7 @@ EMPTY: dict[str, Records] = {
     "ports": np.empty(0, PORT),
     "sources": np.empty(0, SOURCE),
 }
-"""Tables without rows, for a folder without a collector."""
+"""Empty tables, for a folder without a collector."""
 
 
 def listing(folder: Path) -> tuple[tuple[str, int], ...]:
@@ -378,14 +381,14 @@ def listing(folder: Path) -> tuple[tuple[str, int], ...]:
 
 
 def difference(before: CounterSnapshot, after: CounterSnapshot) -> npt.NDArray[np.float64]:
-    """Increase between two readings, float64 [COUNTERS]; a counter that fell restarted from zero, unless it
-    is a gauge: reports that were late are no longer lost.
+    """Increase between two readings, float64 [COUNTERS]. A counter that fell was restarted from zero. A gauge
+    may fall, for example when reports that were counted as lost arrive late; then the increase is 0.
     """
     grown = np.zeros(len(COUNTERS))
     for process, block in after.processes.items():
         old = before.processes.get(process)
         if old is None:
-            grown += block  # it started between the two
+            grown += block  # the process started between the readings
             continue
         grown += np.where(block >= old, block - old, np.where(_GAUGES, 0, block))
     return grown

@@ -1,4 +1,4 @@
-"""What to do when a counter of losses rises: one place for the log, `hopscope doctor` and the console."""
+"""What to do when a counter of losses rises; used by the log, `hopscope doctor` and the console."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TABLES: Mapping[str, tuple[str, str]] = {
     "distribution_evictions_total": ("distributions that made room for others", "raise distributions.queues"),
     "postcard_evictions_total": ("paths emitted before they were complete", "raise postcards.packets"),
 }
-"""Counters of the tables of a collector: what they count, and what to do."""
+"""What the counters of a collector's tables count, and what to do when they rise."""
 LABEL_TABLES: Mapping[str, tuple[str, str]] = {
     "label_table_full_total": ("labels of ports without room in the table", "raise label.ports"),
     "label_evicted_ports_total": ("ports with labels that made room for others", "raise label.ports"),
 }
-"""The same for labels."""
+"""What the counters of tables of labels count, and what to do."""
 ADVICE: Mapping[str, str] = {
     "lost_reports": "lost in the network or never sent: /api/v0/sources lists the sources",
     "kernel_drops_total": "raise net.core.rmem_max and listen.receive_buffer_bytes (of a ring: ring_bytes), "
@@ -36,7 +36,7 @@ ADVICE: Mapping[str, str] = {
     "label_denied_total": "add the source to label.allow, or stop it",
     "label_table_full_total": "raise label.ports",
 }
-"""What to do about a counter of losses."""
+"""What to do when a counter of losses rises."""
 WARNINGS: Mapping[str, tuple[str, str]] = {
     **TABLES,
     "late_postcards_total": ("postcards after their path was emitted", "raise postcards.window_ms"),
@@ -46,16 +46,16 @@ WARNINGS: Mapping[str, tuple[str, str]] = {
     "sink_reports_unreachable_total": ("reports of the sink not received", "start the other collector"),
     "unstripped_packets_total": ("packets forwarded with damaged INT", "check the INT source"),
 }
-"""Counters that should stay at zero: what they count, and what to do."""
+"""What the counters that should stay at zero count, and what to do when they rise."""
 _FAMILIES = {
     "rejected_reports_total": "`hopscope decode --dialect auto` on a capture proposes a dialect",
     "forward_drops_total": "see docs/troubleshooting.md",
 }
-"""The same of families, whatever the label."""
+"""What to do when a counter of these families rises, whatever its label."""
 
 
 def advice_of(key: str) -> str:
-    """What to do if the counter with this key rises; empty: nothing."""
+    """What to do if the counter with this key rises; empty if there is no advice."""
     for known in (WARNINGS, LABEL_TABLES):
         if key in known:
             return known[key][1]

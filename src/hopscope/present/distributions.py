@@ -1,4 +1,4 @@
-"""Distributions as the JSON objects of queries, the API; and small enough to be drawn."""
+"""Distributions as JSON objects of the API and of queries, and reduced to a drawing's width."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ _TIMES = (Measure.HOP_LATENCY, Measure.END_TO_END)
 
 
 def unit(measure: Measure) -> str | None:
-    """Unit of a measure's values; None: as the switches send them."""
+    """Unit of a measure's values; None: the unit that the switches use."""
     return "ns" if measure in _TIMES else None
 
 
 def distribution_object(one: Distribution, names: Naming, *, bins: bool = True) -> dict[str, Any]:
-    """One distribution; every key is there, null where it has no meaning. `bins`: also the counts of bins."""
+    """A distribution as JSON. Every key is present, and null if it does not apply. `bins`: also the counts of
+    bins.
+    """
     port = one.port
     if port is not None and one.node is not None:
         named = {"id": port, "name": names.port(one.node, port)}
@@ -50,7 +52,7 @@ def distribution_object(one: Distribution, names: Naming, *, bins: bool = True) 
 
 
 def quantile_object(one: Distribution, q: float) -> dict[str, Any]:
-    """A quantile with its bounds; null without values or without a bound."""
+    """A quantile and its bounds, which are null if there are no values, or no bound."""
     found = one.quantile(q)
     return {
         "q": q,
@@ -61,9 +63,10 @@ def quantile_object(one: Distribution, q: float) -> dict[str, Any]:
 
 
 def columns(one: Distribution, width: int) -> list[tuple[float, float, float]]:
-    """A histogram of at most `width` columns of equal width on a logarithmic scale: (from, to, values) each.
+    """A histogram of at most `width` columns, equally wide on a logarithmic scale; (from, to, values) for
+    each.
 
-    The values of a bin that is wider than a column are spread over it evenly.
+    The values of a bin that is wider than a column are spread evenly over the bin.
     """
     if not one.count:
         return []

@@ -1,4 +1,4 @@
-"""An event, from a record or a row of history, as JSON and as texts of a table."""
+"""An event, given as a record or a row of history, as JSON and as texts for a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .units import amount, flow_text
 
 Number = TypeVar("Number", int, float)
 SAFE_INTEGER = 2**53 - 1
-"""Largest integer that every JSON reader keeps exact (RFC 8259 §6)."""
+"""Largest integer that every JSON reader represents exactly (RFC 8259 §6)."""
 _KINDS = {kind.value: kind.label for kind in Kind}
 _REASONS = {reason.value: reason.label for reason in ClearReason}
 _METRICS = {metric.value: metric.label for metric in Metric}
@@ -25,7 +25,7 @@ _OF_SOURCE = {kind.label for kind in OF_SOURCE}
 _MOVED = {Kind.MOVED.label, Kind.SOURCE_MOVED.label}
 _OF_QUEUES = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
 _OF_PACKETS = (Kind.DROP, Kind.QUEUE_REPORT)
-_QUEUE_METRICS, _PACKET_KINDS = {each.label for each in _OF_QUEUES}, {each.label for each in _OF_PACKETS}
+_QUEUE_METRICS, _PACKET_KINDS = {metric.label for metric in _OF_QUEUES}, {kind.label for kind in _OF_PACKETS}
 _IN_NS = (Metric.FLOW_LATENCY, Metric.HOP_LATENCY, Metric.LABEL_LATENCY, Metric.LABEL_AGE)
 _UNITS = {
     **{metric.label: "ns" for metric in _IN_NS},
@@ -35,7 +35,7 @@ _UNITS = {
 _TUPLE = ("src", "dst", "proto", "sport", "dport")
 Fields = dict[str, Any]
 LongPaths = dict[tuple[int, int], list[int]]
-"""Node ids by shard and sequence of the event."""
+"""Node ids of a path, by shard and sequence of its event."""
 NO_PATHS: Mapping[tuple[int, int], list[int]] = MappingProxyType({})
 
 
@@ -52,7 +52,7 @@ class Naming(Protocol):
 
 
 def when(time_ns: int) -> str:
-    """RFC 3339 time with nanoseconds, UTC; the number of ns if no calendar reaches it."""
+    """RFC 3339 time with nanoseconds, UTC; just the number if it is outside the calendar's range."""
     seconds, rest = divmod(int(time_ns), 10**9)
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
@@ -61,26 +61,26 @@ def when(time_ns: int) -> str:
 
 
 def when_seconds(time_ns: int) -> str:
-    """The same without fractions of a second."""
+    """As `when`, without fractions of a second."""
     return when(time_ns - time_ns % 10**9).replace(".000000000", "")
 
 
 def wide(value: Number) -> Number | str:
-    """A 64-bit number for JSON: text where a reader's double would round it."""
+    """A 64-bit number for JSON: as text if a reader's double would round it."""
     return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
 
 
 def all_wide(value: Any) -> Any:
-    """JSON of any shape, with its numbers as `wide` has them."""
+    """Any JSON value, with `wide` applied to all integers in it."""
     if isinstance(value, dict):
-        return {key: all_wide(each) for key, each in value.items()}
+        return {key: all_wide(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [all_wide(each) for each in value]
+        return [all_wide(item) for item in value]
     return wide(value) if isinstance(value, int) else value
 
 
 def continues(events: Records) -> npt.NDArray[np.bool_]:
-    """bool [events]: the record has further nodes of the path whose event began before it."""
+    """bool [events]: the record continues the path of an event whose first record came before it."""
     found: npt.NDArray[np.bool_] = (events["metric"] == Metric.FLOW_PATH) & (events["hop"] > 0)
     return found
 
@@ -98,28 +98,28 @@ def long_paths(events: Records) -> LongPaths:
 
 
 def with_queue(events: Records) -> npt.NDArray[np.bool_]:
-    """bool [events]: `ident` is a queue or a buffer."""
+    """bool [events]: whether `ident` is a queue or a buffer."""
     of_packets, of_queues = np.isin(events["kind"], _OF_PACKETS), np.isin(events["metric"], _OF_QUEUES)
     found: npt.NDArray[np.bool_] = _has_queue(of_packets, of_queues, events["ident"], events["value"])
     return found
 
 
 def _queue(row: Fields) -> int | None:
-    """The queue or buffer of a row of history."""
+    """The queue or buffer of a row of history, or None."""
     of_packets, of_queues = row["kind"] in _PACKET_KINDS, row["metric"] in _QUEUE_METRICS
     return row["ident"] if _has_queue(of_packets, of_queues, row["ident"], row["value"]) else None
 
 
 def _has_queue(of_packets: Any, of_queues: Any, ident: Any, value: Any) -> Any:
-    """Whether `ident` is a queue or a buffer, of one event or of each of an array: that of its metric, or
-    where its packet was dropped or met congestion. Queue 0 without a drop reason is none: a report without
-    either has the same.
+    """Whether `ident` is a queue or a buffer, for one event or an array of them: the one that the metric
+    measures, or in which the packet was dropped or met congestion. Queue 0 without a drop reason does not
+    count, since a report that states neither looks the same.
     """
     return of_queues | of_packets & ((ident != 0) | (value != 0))
 
 
 def unit(metric: int) -> str | None:
-    """Unit of a metric's values; None: as the source sends them."""
+    """Unit of a metric's values; None: the unit that the source uses."""
     return _UNITS.get(_METRICS.get(metric, ""))
 
 
@@ -134,12 +134,12 @@ def flow_object(row: np.void) -> dict[str, Any]:
 
 
 def node_object(names: Naming, node_id: int) -> dict[str, Any]:
-    """A switch with its name."""
+    """A switch and its name, as JSON."""
     return {"id": int(node_id), "name": names.node(node_id)}
 
 
 def event_fields(row: np.void) -> Fields:
-    """An EVENT record as a row of history: the columns of `history.columns`, None without a value."""
+    """An EVENT record as a row of history, with the columns of `history.columns`; None for missing values."""
     kind, metric = int(row["kind"]), int(row["metric"])
     node_id, port, flow_id = int(row["node_id"]), int(row["port"]), int(row["flow_id"])
     path = None
@@ -170,10 +170,10 @@ def event_fields(row: np.void) -> Fields:
 def event_object(
     event: np.void | Fields, names: Naming, paths: Mapping[tuple[int, int], list[int]] = NO_PATHS
 ) -> dict[str, Any]:
-    """An EVENT record, or a row of history, as JSON; with all keys, null if without meaning. A row of a
-    cluster's history has its `member`.
+    """An EVENT record, or a row of history, as JSON. All keys are present, and null if they do not apply;
+    `member` is present only for a row of a cluster's history.
 
-    `paths` are the `long_paths` of the records around it.
+    `paths`: the `long_paths` of the surrounding records.
     """
     row = event if isinstance(event, dict) else event_fields(event)
     path = paths.get((row["shard"], row["sequence"]), row["path"])
@@ -202,7 +202,7 @@ def event_object(
         "port": port,
         "queue": _queue(row),
         "hop": row["hop"] if metric == Metric.HOP_LATENCY.label else None,
-        "path": None if path is None else [node_object(names, each) for each in path],
+        "path": None if path is None else [node_object(names, hop_node) for hop_node in path],
         "source": source,
         **({"member": row["member"]} if "member" in row else {}),
     }
@@ -216,32 +216,32 @@ EVENT_COLUMNS = (
 
 
 def event_texts(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event's object, or a path's, with one text for each column of a table."""
+    """The JSON of an event, or of a path, with one text for each column of a table."""
     source, path, flow = event.get("source"), event.get("path"), event["flow"]
     return {
         **event,
         "flow": f"source {source['address']}" if source else flow and flow_text(flow),
         "node": label(source["node"] if source else event.get("node")),
         "port": label(event.get("port")),
-        "path": None if path is None else " → ".join(str(label(each)) for each in path),
+        "path": None if path is None else " → ".join(str(label(node)) for node in path),
         "metric": None if event.get("metric") == Metric.NONE.label else event.get("metric"),
     }
 
 
 EVENT_TABLE = tuple(column for column in EVENT_COLUMNS if column != "unit")
-"""The same for people: values have their units."""
+"""Columns of a table for people, in which values have their units."""
 ALARMING = frozenset({Kind.RAISED, Kind.THRESHOLD, Kind.LOOP, Kind.DROP, Kind.SILENT, Kind.GAP})
 """Kinds of events that are shown in red."""
 _LIMITED = {Kind.RAISED.label, Kind.THRESHOLD.label}
 
 
 def event_cells(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event's object as the cells of EVENT_TABLE: values with units, no hashes of paths."""
+    """The JSON of an event as cells of EVENT_TABLE: values with units, without the hashes of paths."""
     cells, kind, unit = event_texts(event), event["kind"], event["unit"]
     if event["metric"] == Metric.FLOW_PATH.label and kind != Kind.FLOW_RECORD.label:
         return cells | {"value": None, "previous": None}
     if event["source"] is not None and kind != Kind.GAP.label:
-        unit = "ns"  # of silence
+        unit = "ns"  # the duration of the silence
     before = amount(event["previous"], unit)
     cells["value"] = amount(event["value"], "ns" if kind in _MOVED else event["unit"])
     if kind == Kind.NEW_KEY.label or kind in _MOVED:
@@ -252,5 +252,5 @@ def event_cells(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def label(named: Mapping[str, Any] | None) -> str | None:
-    """The name of a node's or port's object, else its number."""
+    """The name in the JSON of a node or port, or its number if it has no name."""
     return None if named is None else str(named["name"] or named["id"])

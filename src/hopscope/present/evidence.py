@@ -1,4 +1,4 @@
-"""One event with those around it, and the report that caused it, as the API shows them."""
+"""One event, the events around it, and the report that caused it, as the API shows them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ from ..wire.records import FRAME, HOP_COLUMNS, Flag, FrameBatch, Have, ReportBat
 from .events import event_object, long_paths, wide
 
 AROUND = 5
-"""Events before and after one, at its place."""
+"""How many events before and after an event, at its place, are shown."""
 _MOST_PARTS = 8
-"""Records of the longest path."""
+"""Number of records of the longest path."""
 _PACKET = ["src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "packet_id"]
-"""What the postcards of a packet have in common."""
-_MEASURED = [each.name for each in HOP_COLUMNS if each.have not in (Have.INGRESS_TIME, Have.EGRESS_TIME)]
-"""Values of a hop as they are on the wire: times are ns by now."""
+"""Fields that are equal in all postcards of a packet."""
+_MEASURED = [
+    column.name for column in HOP_COLUMNS if column.have not in (Have.INGRESS_TIME, Have.EGRESS_TIME)
+]
+"""Fields of a hop that have the same value as on the wire; times do not, since they are converted to ns."""
 
 
 def find_event(folder: Path, shard: int, sequence: int) -> np.ndarray[Any, Any]:
-    """EVENT [0 or 1, or the records of its path] of this number. Raises HistoryError."""
+    """The event with this number, EVENT [0 if it is not found, else 1, or several with a long path]. Raises
+    HistoryError.
+    """
     from ..history.follow import EventFollower
 
     follower = EventFollower(folder)
@@ -46,18 +50,18 @@ def find_event(folder: Path, shard: int, sequence: int) -> np.ndarray[Any, Any]:
 
 
 def event_shown(event: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
-    """The object of `find_event`."""
+    """The result of `find_event` as JSON."""
     return event_object(event[0], names, long_paths(event))
 
 
 def is_joined(kept: Kept) -> bool:
-    """Whether its path was joined from postcards, each in a datagram of its own."""
+    """Whether the path was joined from postcards, which each came in their own datagram."""
     return bool(int(kept.batch.reports["flags"][0]) & Flag.JOINED)
 
 
 def decoded(kept: Kept, dialect: Dialect | None) -> dict[str, Any]:
-    """The report as `hopscope decode` prints it, by the dialect of its datagram (None: not known); of a
-    joined path, and without its bytes, as the collector had it.
+    """The report as `hopscope decode` prints it, decoded by the dialect of its datagram (None: not known). A
+    joined path, or a report whose bytes are not kept, is shown as the collector decoded it.
     """
     row = kept.batch.reports[0]
     if 0 in kept.datagrams and dialect is not None and row["version"] <= 20 and not is_joined(kept):
@@ -66,33 +70,34 @@ def decoded(kept: Kept, dialect: Dialect | None) -> dict[str, Any]:
         for number in np.flatnonzero(batch.reports["index"] == row["index"]).tolist():
             return report_object(batch, number, frames, dialect)
     reports = kept.batch.reports.copy()
-    reports["int_at"] = reports["own_at"] = 0  # no bytes to read more from
+    reports["int_at"] = reports["own_at"] = 0  # there are no bytes from which to read more
     none = FrameBatch(np.zeros(0, np.uint8), np.zeros(1, FRAME))
     return report_object(ReportBatch(reports, kept.batch.hops), 0, none)
 
 
 def byte_fields(datagram: Datagram, row: np.void, dialect: Dialect) -> list[dict[str, Any]]:
-    """The bytes of a datagram, field by field; `row`: the REPORT in it."""
+    """The bytes of a datagram, field by field. `row`: the REPORT in it."""
     link = int(datagram.frame[0]["link"])
-    return [_field(each) for each in explained(datagram.raw, link, row, dialect)]
+    return [_field(field) for field in explained(datagram.raw, link, row, dialect)]
 
 
 def report_in(kept: Kept, hop: int, dialect: Dialect) -> np.void | None:
-    """The REPORT in a datagram; `hop`: its key in `kept.datagrams`. Of a joined path, the postcard of that
-    hop: of its packet, and the most like the hop, if a datagram has several. None: it is not found.
+    """The REPORT in a datagram, whose key in `kept.datagrams` is `hop`; None if it is not found. For a joined
+    path, it is the postcard of that hop; if a datagram has several postcards of the packet, the one most like
+    the hop.
     """
     if not is_joined(kept):
         whole: np.void = kept.batch.reports[0]
         return whole
     batch = decode_plain(_frames(kept.datagrams[hop]), dialect)
-    path, wanted = kept.batch.reports[0], kept.batch.hops[hop]
+    path, expected = kept.batch.reports[0], kept.batch.hops[hop]
     of_packet = (batch.reports[_PACKET] == path[_PACKET]) & (batch.reports["reason"] == 0)
     rows = np.flatnonzero(of_packet & (batch.reports["first_hop"] < len(batch.hops))).tolist()
 
     def likeness(row: int) -> int:
         found = batch.hops[int(batch.reports["first_hop"][row])]
-        same = sum(bool(found[name] == wanted[name]) for name in _MEASURED)
-        return same + int(batch.reports["node_id"][row] == wanted["node_id"])
+        same = sum(bool(found[name] == expected[name]) for name in _MEASURED)
+        return same + int(batch.reports["node_id"][row] == expected["node_id"])
 
     found: np.void | None = batch.reports[max(rows, key=likeness)] if rows else None
     return found
@@ -112,12 +117,12 @@ def _field(one: ByteField) -> dict[str, Any]:
         "first_bit": one.first_bit,
         "bits": one.bits,
         "about": one.about,
-        "fields": [_field(each) for each in one.fields],
+        "fields": [_field(field) for field in one.fields],
     }
 
 
 def why_no_bytes(kept: Kept) -> str | None:
-    """Which datagrams are not there, and why; None: all are."""
+    """Which datagrams are missing, and why; None if none is missing."""
     hops = int(kept.batch.reports["hop_count"][0]) if is_joined(kept) else 1
     missing = [hop for hop in range(hops) if hop not in kept.datagrams]
     if not missing:
@@ -142,5 +147,5 @@ def why_not_kept(event: np.ndarray[Any, Any]) -> str:
 
 
 def evidence_of(folder: Path, event: np.ndarray[Any, Any]) -> Kept | None:
-    """What is kept of an event. Raises RegionError."""
+    """The evidence that is kept of an event, or None. Raises RegionError."""
     return read_evidence(folder, int(event["shard"][0]), int(event["sequence"][0]), int(event["time_ns"][0]))

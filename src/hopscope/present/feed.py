@@ -1,8 +1,9 @@
-"""The live feed: rings are read once for all listeners, and each listener learns what it missed.
+"""The live feed: rings are read once for all listeners, and each listener learns how many events it missed.
 
-A cursor is the number of the next event of each shard, written as `0-1234,1-99`, and as `-` before the first
-event of all.  Events are numbered without gaps, so a gap in a listener's numbers is exactly what it lost:
-overwritten in a ring, dropped from this buffer, or while the listener was away.
+A cursor has the number of the next event of each shard.  It is written as `0-1234,1-99`, or as `-` before the
+very first event.  Events are numbered without gaps, so a gap in the numbers that a listener gets shows
+exactly how many it lost: they were overwritten in a ring, or dropped from this buffer, perhaps while it was
+away.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from .collector_state import listing
 from .events import continues
 
 Cursor = dict[int, int]
-"""Shard to the sequence of the next event to read."""
+"""Sequence of the next event to read, by shard."""
 
 KEEP = 65_536
-"""Events of one shard that are kept for listeners that come back or are slow."""
+"""How many events of a shard are kept for listeners that are slow or reconnect."""
 _NO_EVENT = "-"
-"""A client that had an empty id would send none, and miss what came while it was away."""
+"""Not an empty text: a client with an empty id would send none, and so miss the events while it was away."""
 _PART = re.compile(r"(\d{1,5})-(\d{1,20})")
 
 
 def parse_cursor(text: str | None) -> Cursor | None:
-    """Cursor after a Last-Event-ID; None if it is not one."""
+    """The cursor after a Last-Event-ID; None if the text is not one."""
     if not text or len(text) > 2000:
         return None
     if text == _NO_EVENT:
@@ -50,7 +51,7 @@ def cursor_text(cursor: Cursor) -> str:
 
 
 class Feed:
-    """Recent events of all rings below `regions`: `poll` takes new ones in, `read` gives them out."""
+    """The recent events of all rings in `regions`: `poll` reads new events, `read` returns them."""
 
     def __init__(self, regions: Path, keep: int = KEEP) -> None:
         self._regions = regions
@@ -61,7 +62,7 @@ class Feed:
         self._blocks: dict[int, deque[Records]] = {}
 
     def poll(self, limit: int = 1 << 18) -> int:
-        """Read what the rings have; the number of new events (at most `limit` of each ring)."""
+        """Read new events from the rings (at most `limit` from each); returns their number."""
         with self._lock:
             self._attach()
             new = 0
@@ -75,7 +76,7 @@ class Feed:
         blocks = self._blocks.setdefault(shard, deque())
         if len(records) and blocks and records["sequence"][0] <= blocks[-1]["sequence"][-1]:
             if records["sequence"][0] == 0 and records["sequence"][-1] < blocks[-1]["sequence"][-1]:
-                blocks.clear()  # another data folder's events under this name: numbers start again
+                blocks.clear()  # the data folder was replaced: numbers start again
             else:
                 records = records[records["sequence"] > blocks[-1]["sequence"][-1]]
         if len(records):
@@ -114,10 +115,10 @@ class Feed:
             return {s: int(blocks[-1]["sequence"][-1]) + 1 for s, blocks in self._blocks.items() if blocks}
 
     def read(self, cursor: Cursor, limit: int = 5000) -> tuple[Records, int]:
-        """Events from `cursor` on, by time, and how many were lost before them; moves `cursor`.
+        """Events from `cursor` on, by time, and how many were lost before them; advances `cursor`.
 
-        At most `limit` events of each shard, and all records of the last one; a shard that the cursor does
-        not know is read from its start.
+        There are at most `limit` events of each shard, but always all records of the last event.  A shard
+        that the cursor does not contain is read from its start.
         """
         parts: list[Records] = []
         lost = 0
@@ -125,7 +126,7 @@ class Feed:
             for shard, blocks in self._blocks.items():
                 at = cursor.get(shard, 0)
                 if blocks and at > int(blocks[-1]["sequence"][-1]) + 1:
-                    at = int(blocks[-1]["sequence"][-1]) + 1  # a cursor of another folder
+                    at = int(blocks[-1]["sequence"][-1]) + 1  # the cursor is from another folder
                 given = 0
                 for block in blocks:
                     first, end = int(block["sequence"][0]), int(block["sequence"][-1]) + 1

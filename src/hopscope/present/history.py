@@ -1,4 +1,4 @@
-"""History as the API asks for it: opened when first needed, its rows as the API shows events."""
+"""History for the API: it is opened when first needed, and its rows become the API's JSON."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 
 class Past:
-    """One history, shared by the requests of this process. Raises HistoryError."""
+    """A history that is shared by the requests of this process. Its methods may raise HistoryError."""
 
     def __init__(self, folder: Path, names: Names, make: Callable[[], HistoryLike] | None = None) -> None:
-        """`make`: opens another history than that of the data folder, in which live flows are already."""
+        """`make` opens another history instead of the data folder's, which already includes live flows."""
         self._folder, self._names, self._make = folder, names, make
         self._lock = threading.Lock()
         self._history: HistoryLike | None = None
 
     def history(self) -> HistoryLike:
-        """The history of the data folder, or another one; opened once."""
+        """The history of the data folder, or the one that `make` opens; it is opened once."""
         with self._lock:
             if self._history is None and self._make is not None:
                 self._history = self._make()
             elif self._history is None:
-                from ..history.query import History  # DuckDB is not needed before
+                from ..history.query import History  # imports DuckDB, which is not needed earlier
 
                 self._history = History(self._folder, memory_bytes=256 * 1024**2, threads=1)
             return self._history
 
     def own(self) -> History:
-        """That of the data folder."""
+        """The history of the data folder."""
         assert self._make is None
         return cast("History", self.history())
 
     def close(self) -> None:
-        """Close it, if it was opened."""
+        """Close the history, if it was opened."""
         with self._lock:
             if self._history is not None:
                 self._history.close()
@@ -58,7 +58,7 @@ class Past:
     def events(
         self, chosen: EventFilter, limit: int, oldest_first: bool, after: str | None
     ) -> tuple[list[dict[str, Any]], str | None]:
-        """Events as the API shows them, and where the next page begins."""
+        """Events as JSON, and the argument `after` for the next page."""
         table = self.history().events(
             limit=limit,
             order="oldest" if oldest_first else "newest",
@@ -68,7 +68,7 @@ class Past:
         return [event_object(row, self._names) for row in table.rows()], table.after
 
     def counts(self, chosen: EventFilter, bucket_seconds: float) -> dict[tuple[str, str], int]:
-        """Events by time and kind, in buckets."""
+        """Number of events by bucket of time and kind."""
         found: dict[tuple[str, str], int] = {}
         for row in self.history().summary(bucket_seconds=bucket_seconds, **chosen.of_history()).rows():
             key = row["bucket"], row["kind"]
@@ -78,7 +78,7 @@ class Past:
     def flows(
         self, chosen: EventFilter, limit: int, state: CollectorState
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Flows as the API shows them, and whether there are more."""
+        """Flows as JSON, and whether there are more."""
         table = self.history().flows(limit=limit, **chosen.of_history())
         rows: Iterable[dict[str, Any]] = table.rows()
         if self._make is None:
@@ -86,11 +86,11 @@ class Past:
         return [past_flow_object(row, self._names) for row in rows], table.truncated
 
     def sql(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> Table:
-        """Answer of a read-only query, within the limits of the configuration, unless `stop` is set."""
+        """Answer a read-only query within the limits of the configuration, unless `stop` is set meanwhile."""
         return self.history().sql(text, **_limits(limit, settings), stop=stop)
 
     def parquet(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> ParquetFile:
-        """The same as a file; only of this collector's own history."""
+        """As `sql`, but the answer is a Parquet file; only for this collector's own history."""
         return self.own().parquet(text, **_limits(limit, settings), stop=stop)
 
 
@@ -101,8 +101,8 @@ def _limits(limit: int, settings: ServeSettings) -> dict[str, Any]:
 def with_live(
     rows: Iterable[dict[str, Any]], state: CollectorState, chosen: EventFilter
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `History.flows` with packets and latencies of live flows, unless the filter has an end. Their
-    highest latency is at least the latest one and the mean, which need not be events.
+    """Rows of `History.flows`, with packets and latencies of live flows added, unless the filter has an end
+    time. The highest latency is raised to the latest one and to the mean, which may be higher than any event.
     """
     live = state.flows() if chosen.end_ns is None else state.flows()[:0]
     order = np.argsort(live["flow_id"])
@@ -125,7 +125,7 @@ def with_live(
 
 
 def flow_key(row: dict[str, Any]) -> dict[str, Any] | None:
-    """The 5-tuple of a row of history as JSON; None: the row has no flow."""
+    """The 5-tuple of a row of history as JSON; None if the row has no flow."""
     if row["flow_id"] is None:
         return None
     parts = {key: row[key] for key in ("src", "dst", "proto", "sport", "dport")}
@@ -133,7 +133,7 @@ def flow_key(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def past_flow_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
-    """A row of `History.flows` as JSON; what only records and live flows have is null without."""
+    """A row of `History.flows` as JSON; values that only flow records and live flows have may be null."""
     node_id, port_id, worst = row["worst_node_id"], row["worst_port"], None
     if node_id is not None:
         port = None if port_id is None else {"id": port_id, "name": names.port(node_id, port_id)}
@@ -144,11 +144,11 @@ def past_flow_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
 
 
 def safe(value: Any) -> Any:
-    """A value of a query's answer for JSON: integers that a double would round become text."""
+    """A value of an answer for JSON; integers that a reader's double would round become text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return wide(value)
     if isinstance(value, list):
-        return [safe(each) for each in value]
+        return [safe(item) for item in value]
     if isinstance(value, dict):
-        return {key: safe(each) for key, each in value.items()}
+        return {key: safe(item) for key, item in value.items()}
     return value

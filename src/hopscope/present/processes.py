@@ -1,4 +1,4 @@
-"""Processes of a collector: what the supervisor reports about each, and what each uses of the machine."""
+"""Processes of a collector: what the supervisor reports about each, and the CPU time and memory it uses."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any
 
 _USER_TIME, _RESIDENT = 11, 21
-"""Fields of /proc/PID/stat after the name: user time, which system time follows; resident pages."""
+"""Index of fields in /proc/PID/stat after the name: user time (followed by system time), resident pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process."""
+    """One process of a collector."""
 
     name: str
     pid: int | None
     alive: bool
     stopped: bool
-    """It ended again and again, and is left stopped for a while."""
+    """Whether it is left stopped for a while, because it ended again and again."""
     restarts: int
     last_error: str | None
     """Why it ended last."""
     tick_seconds: float | None
-    """How long ago its loop last showed that it turns; None: not yet, or it has none."""
+    """How long ago its loop last ran; None: not yet, or it has no loop."""
     cpu_seconds: float | None
-    """Time on processors since its last start; None: it does not run."""
+    """CPU time since its last start; None: it is not running."""
     memory_bytes: int | None
-    """Resident memory; what processes share counts in each."""
+    """Resident memory; shared memory counts in each process; None: it is not running."""
 
 
 def processes_of(status: Iterable[Mapping[str, Any]]) -> list[Process]:
-    """Processes of the answer to `status` on the control socket."""
-    return [_process(each) for each in status]
+    """The processes in the answer to `status` on the control socket."""
+    return [_process(process) for process in status]
 
 
 def _process(status: Mapping[str, Any]) -> Process:
@@ -53,7 +53,7 @@ def _process(status: Mapping[str, Any]) -> Process:
 
 
 def usage(pid: int | None) -> tuple[float, int] | None:
-    """Processor time in s and resident memory in bytes of a process (proc(5), stat); None: it is gone."""
+    """CPU time (s) and resident memory (bytes) of a process (proc(5), stat); None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""How severe a kind of event is, where no rule of a destination says otherwise."""
+"""The severity of kinds of events, unless a rule of a destination states another."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _BY_KIND: dict[int, str] = {kind: "info" if kind in _INFO else "warning" for kin
 
 
 def severity_of_kind(kind: int) -> str:
-    """`info` or `warning`; an unknown kind is information."""
+    """`info` or `warning`; `info` for an unknown kind."""
     return _BY_KIND.get(kind, "info")

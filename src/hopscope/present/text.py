@@ -1,4 +1,4 @@
-"""What users write in requests: prefixes, protocols and times."""
+"""Reads texts in users' requests: prefixes, protocols and times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOW = (1 << 64) - 1
 
 
 class UnreadableError(ValueError):
-    """A user's text is not as expected; the message is one line."""
+    """A user's text is not valid; the message is one line."""
 
 
 _UNITS = {
@@ -26,7 +26,7 @@ _UNITS = {
     "d": 86400 * 10**9,
 }
 EARLIEST_NS = 10**15
-"""Smaller numbers are no times in ns that somebody means (1970-01-12), but seconds, ms or a year."""
+"""A smaller number (before 1970-01-12) is not meant as a time in ns, but as seconds, ms or a year."""
 _EXPECTED = "expected a time such as 2026-01-31T12:00:00Z, ns since 1970 (19 digits), or 5m"
 _AGO = re.compile(r"-?(\d{1,9})(ns|us|ms|s|m|h|d)")
 
@@ -63,14 +63,16 @@ def protocol_name(number: int) -> str:
 
 
 def parse_span(text: str) -> int:
-    """ns of a time such as `500us`, `20ms` or `5s`; or UnreadableError."""
+    """ns of a duration such as `500us`, `20ms` or `5s`. Raises UnreadableError."""
     if match := _AGO.fullmatch(text.strip()):
         return int(match[1]) * _UNITS[match[2]]
     raise UnreadableError(f"expected a time such as 500us, 20ms or 5s, found {text[:30]!r}")
 
 
 def parse_when(text: str, now_ns: int) -> int:
-    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`5m`); or UnreadableError."""
+    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`5m`).
+    Raises UnreadableError.
+    """
     text = text.strip()
     if match := _AGO.fullmatch(text):
         return max(0, now_ns - int(match[1]) * _UNITS[match[2]])
@@ -93,9 +95,9 @@ def parse_when(text: str, now_ns: int) -> int:
 
 
 def ns_of(text: str) -> int:
-    """ns since the epoch of a time as `present.events.when` or a row of history has it."""
+    """ns since the epoch of a time as `present.events.when` or a row of history states it."""
     if text.isdecimal():
         return int(text)
-    import numpy as np  # only here: `--help` of commands that print times takes a quarter less without it
+    import numpy as np  # imported late: without it, `--help` of commands takes a quarter less time
 
     return int(np.datetime64(text.removesuffix("Z"), "ns").astype(np.int64))

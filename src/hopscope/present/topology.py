@@ -1,4 +1,6 @@
-"""Links between switches, from all that a collector knows: its file, neighbours by LLDP, paths of flows."""
+"""Links between switches, from all sources that a collector has: its file, LLDP
+neighbours, paths of flows.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from .collector_state import CollectorState
 
 _UNKNOWN = -1
 Columns = npt.NDArray[np.int64]
-"""Node, egress port, next node and its ingress port of steps, int64 [steps, 4]."""
+"""Steps of paths, int64 [steps, 4]: node, egress port, next node and its ingress port."""
 
 
 def topology(state: CollectorState) -> tuple[Link, ...]:
-    """All links of the collector of a data folder. Raises LinksError for a file of links that is no good."""
+    """All links of the collector of a data folder. Raises LinksError if its file of links is invalid."""
     return merged(links_of_file(state), switches_with_ports(state), _steps(state))
 
 
@@ -35,16 +37,16 @@ def links_of_file(state: CollectorState) -> Links:
 
 
 def switches_with_ports(state: CollectorState) -> dict[int, SwitchPorts]:
-    """Ports of the switches that the controller reaches, with their neighbours."""
+    """Ports of the switches that the controller reaches, with their neighbours, by node id."""
     return {
-        each["node"]: SwitchPorts.model_validate(each["ports"])
-        for each in read_status(state.regions)
-        if each["ports"] is not None
+        switch["node"]: SwitchPorts.model_validate(switch["ports"])
+        for switch in read_status(state.regions)
+        if switch["ports"] is not None
     }
 
 
 def _steps(state: CollectorState) -> Iterator[Step]:
-    """The steps of all live paths, each once for a table."""
+    """The steps of all live paths with the number of flows that take them; a step may come several times."""
     parts = [_of_tracked(state.tracked.copy()[1])]
     for block in state.paths():
         whole = (block.flows["state"] & FlowState.HAS_PATH > 0)[block.owner]

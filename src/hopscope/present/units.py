@@ -1,4 +1,4 @@
-"""Figures, times and flows as people read them in a terminal; the console has the same in `lib/format.js`."""
+"""Formats numbers, times and flows for people in a terminal; `lib/format.js` does the same in the console."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .text import protocol_name
 
 
 def duration(ns: float) -> str:
-    """A time with its unit: 640 ns, 12.3 µs, 4.56 ms."""
+    """A duration with its unit: 640 ns, 12.3 µs, 4.56 ms."""
     for limit, divisor, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
         if ns < limit * 0.9995:
             return f"{ns:.0f} {unit}" if divisor == 1 else f"{_three(ns / divisor)} {unit}"
@@ -27,12 +27,12 @@ def size(count: float) -> str:
 
 
 def _three(value: float) -> str:
-    """With three digits: 9.99, 10.0, 100."""
+    """A number with three digits: 9.99, 10.0, 100."""
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def amount(value: object, unit: str | None) -> str:
-    """A value with its unit (`ns`, `ppm`, `bytes`); without one it is as the source sends it."""
+    """A value with its unit (`ns`, `ppm`, `bytes`); without a unit, as the source sends it."""
     if unit == "ns":
         return duration(int(str(value)))
     if unit == "ppm":

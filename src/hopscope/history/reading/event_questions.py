@@ -314,8 +314,8 @@ class EventQuestions(ABC):
         *,
         given: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Table:
-        """Run a SELECT over EVENTS, the events that match `filters`; RECORDED, those that match `recorded`; and
-        GIVEN, rows of these columns.
+        """Run a SELECT over EVENTS, the events that match `filters`; RECORDED, those that match `recorded`;
+        and GIVEN, rows of these columns.
         """
 
     def _selected(

@@ -1,1 +1,1 @@
-"""Latency attribution: which source answers, and its answer as the objects of the API."""
+"""Latency attribution: computed from the best source that is available, and shown as objects of the API."""

@@ -1,7 +1,7 @@
-"""Latency attribution from whatever a data folder has: which source answers, and the answer.
+"""Latency attribution from the best source that a data folder has.
 
-Distributions answer best, for any time window.  Without them the network's present is summed over live flows,
-and a time window, like a flow that has left, is averaged over the events of history.
+Distributions are the best source, for any time window.  Without them, the present of the network is summed
+over live flows, while a time window, or a flow that has left, is averaged over the events of history.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 Source = Literal["distributions", "flows", "events", "none"]
 MAX_FLOWS = 1_000_000
-"""Live flows above which slow ones are not counted: reading all their hops takes seconds."""
+"""With more live flows, slow flows are not counted, because reading all hops takes seconds."""
 MAX_NODES = 1000
-"""Switches whose peaks are looked for in history by their ids; of more, all peaks are read."""
+"""Up to this many switches, their peaks are selected in history by id; with more, all peaks are read."""
 LATELY_NS = 3600 * 10**9
 """Without a time window, this much of history is read, up to its newest event."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkAttribution:
-    """Places by their share of the latency of all packets, and of the drops."""
+    """Places with their share of the latency of all packets, and of the drops."""
 
     source: Source
-    """`distributions`: of all packets; `flows`: sums of the live flows; `events`: of stored values alone."""
+    """`distributions`: all packets; `flows`: sums over the live flows; `events`: only stored values."""
     since_ns: int | None
     """Start of the covered time, ns since the epoch; None: the first value."""
     until_ns: int | None
@@ -63,24 +63,24 @@ class NetworkAttribution:
     """Since when events of history are in it: drops, highest values, stored values. None: there is none."""
     end_to_end: Distribution | None
     slow_above_ns: int | None
-    """Latest end-to-end latency above which a flow is slow; None: not known."""
+    """A flow is slow if its latest end-to-end latency is above this; None: not known."""
     slow_flows: int | None
     items: list[QueueShare]
     losses: list[LossShare]
     truncated: bool
-    """There are more places of one kind."""
+    """Whether there are more places (of one kind) than listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowAttribution:
-    """Hops of a flow by their share of its latency."""
+    """Hops of a flow with their share of its latency."""
 
     source: Source
-    """`flows`: the flow is live; `events`: it has left, and history knows its stored values."""
+    """`flows`: the flow is live; `events`: it has left, and history has stored values of it."""
     flow: np.void | None
     """FLOW of a live flow."""
     quantile: QuantileRange | None
-    """Of its latest latency among those of all packets."""
+    """The quantile of its latest latency among the latencies of all packets."""
     items: list[HopShare]
 
 
@@ -91,12 +91,12 @@ def network(
     end_ns: int | None = None,
     limit: int | None = None,
 ) -> NetworkAttribution:
-    """The network's, from `start_ns` to `end_ns`, with at most `limit` places of each kind. Without
-    `start_ns`, live state since it began, and the last LATELY_NS of history.
+    """The attribution of the network's latency from `start_ns` to `end_ns`, with at most `limit` places of
+    each kind. Without `start_ns`, it covers the live state since it began, and the last LATELY_NS of history.
 
-    `state` None: from history alone, as that of a cluster.
+    `state` None: from history alone, as for a cluster.
 
-    Slow flows are counted as they are now, if the window is open.  Raises HistoryError.
+    Slow flows are counted as of now, and only if the window has no end.  Raises HistoryError.
     """
     begin_ns = start_ns
     if start_ns is None and history is not None:
@@ -146,9 +146,10 @@ def flow(
     named: Flow | None,
     by: By = "latest",
 ) -> FlowAttribution:
-    """Contributions of a flow's hops: `row` is its FLOW if live, `named` the flow for history.
+    """The attribution of a flow's latency to its hops. `row`: its FLOW if it is live; `named`: how history
+    finds it.
 
-    The usual latency of a queue is that of all packets since its worker started.  Raises HistoryError.
+    The usual latency of a queue is the latency of all packets since its worker started.  Raises HistoryError.
     """
     queues = Queues(state.distributions())
     path = None if row is None else state.path_of(row)
@@ -181,8 +182,8 @@ def _as_hops(shares: Sequence[QueueShare]) -> list[HopShare]:
 def _places(hops: np.ndarray[Any, Any], queue: np.ndarray[Any, Any]) -> list[Place]:
     columns = (hops["node_id"].tolist(), hops["egress_port"].tolist(), queue.tolist())
     return [
-        (node, None if port == NO_PORT else port, None if each == NO_QUEUE else each)
-        for node, port, each in zip(*columns, strict=True)
+        (node, None if port == NO_PORT else port, None if queue_id == NO_QUEUE else queue_id)
+        for node, port, queue_id in zip(*columns, strict=True)
     ]
 
 
@@ -212,7 +213,7 @@ def _losses(drops: Highest) -> list[LossShare]:
 
 
 def _with_peaks(shares: Sequence[QueueShare], history: HistoryLike, window: Filters) -> list[QueueShare]:
-    """With the highest values of history: those of the port table are since the last push."""
+    """The shares, with the highest values of history; the port table has only those since the last push."""
     nodes = sorted({share.place[0] for share in shares})
     chosen: Filters = {**window, "nodes": nodes if len(nodes) <= MAX_NODES else ()}
     queues: dict[Place, int] = {}

@@ -1,4 +1,4 @@
-"""Answers about latency as the objects of the API and the command line."""
+"""Latency attribution as JSON objects of the API and the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 
 def network_object(found: NetworkAttribution, names: Names) -> Object:
-    """The answer about a network."""
+    """The attribution of a network as JSON."""
     return {
         "source": found.source,
         "since": None if found.since_ns is None else when(found.since_ns),
@@ -24,14 +24,14 @@ def network_object(found: NetworkAttribution, names: Names) -> Object:
         "end_to_end": None if found.end_to_end is None else _end_to_end(found.end_to_end),
         "slow_above_ns": found.slow_above_ns,
         "slow_flows": found.slow_flows,
-        "items": [queue_object(each, names) for each in found.items],
-        "losses": [_loss(each, names) for each in found.losses],
+        "items": [queue_object(share, names) for share in found.items],
+        "losses": [_loss(share, names) for share in found.losses],
         "truncated": found.truncated,
     }
 
 
 def flow_object_of(found: FlowAttribution, names: Names) -> Object:
-    """The answer about a flow."""
+    """The attribution of a flow as JSON."""
     row = found.flow
     samples = 0 if row is None else int(row["latency_samples"])
     return {
@@ -40,12 +40,12 @@ def flow_object_of(found: FlowAttribution, names: Names) -> Object:
         "latency_ns": None if row is None or not row["state"] & 2 else wide(int(row["latency_latest"])),
         "latency_mean_ns": None if row is None or not samples else int(row["latency_sum"]) / samples,
         "quantile": _quantile(found.quantile),
-        "items": [hop_object(each, names) for each in found.items],
+        "items": [hop_object(share, names) for share in found.items],
     }
 
 
 def queue_object(share: QueueShare, names: Names) -> Object:
-    """One place of a network."""
+    """A place of a network as JSON."""
     return {
         **_place(share.place, names),
         "share": share.share,
@@ -62,7 +62,7 @@ def queue_object(share: QueueShare, names: Names) -> Object:
 
 
 def hop_object(share: HopShare, names: Names) -> Object:
-    """One hop of a flow."""
+    """A hop of a flow as JSON."""
     return {
         "hop": share.hop,
         **_place(share.place, names),

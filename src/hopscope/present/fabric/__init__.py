@@ -1,1 +1,1 @@
-"""The network as a map: places learned from paths, layers, pods, and values live or at a past moment."""
+"""The network as a map: places learned from paths, layers, pods, and values, live or at a past moment."""

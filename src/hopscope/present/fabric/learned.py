@@ -1,4 +1,4 @@
-"""The links of a network as its paths show them, kept while flows come and go."""
+"""The links of a network, learned from paths, and kept while flows come and go."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...wire.records import Records
 from .places import FROM_PATHS, NONE, Ints, found_at, new_places, united
 
 KEEP_NS = 3600 * 10**9
-"""A link that no flow takes is forgotten after an hour."""
+"""A link that no flow uses is forgotten after an hour."""
 MOST = 1 << 17
-"""Places that are kept; of more, those seen last."""
+"""Largest number of places that are kept: those seen last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What paths show of places, sorted by place."""
+    """What paths show about places, sorted by place."""
 
     places: Ints
     following: Ints
@@ -28,16 +28,18 @@ class Seen:
     flows: Ints
     last_ns: Ints
     latest: npt.NDArray[np.float64]
-    """Hop latency of the flow that was seen last; NaN: unknown."""
+    """Hop latency of the flow that was seen last, ns; NaN: unknown."""
     highest: npt.NDArray[np.float64]
-    """Highest of the latest hop latencies of flows with a report within the window; `latest` without any."""
+    """Highest of the latest hop latencies of the flows with a report within the window; else the same as
+    `latest`.
+    """
     alarm: npt.NDArray[np.bool_]
     edge: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By node: flows whose path begins or ends there, and all flows through it."""
+    """By node: number of flows whose path begins or ends there, and of all flows through it."""
 
 
 def seen(hops: PathHops, window_from_ns: int) -> Seen:
-    """Group the hops of paths by place. `window_from_ns`: begin of the window."""
+    """Group the hops of paths by place. `window_from_ns`: start of the window."""
     order = _order(hops.place)
     place = hops.place[order]
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1])[: len(place)])
@@ -64,8 +66,9 @@ def seen(hops: PathHops, window_from_ns: int) -> Seen:
 
 
 def _order(places: Ints) -> Ints:
-    """Rows by place. Usual node ids leave room for the row beside the place: one sort of plain numbers, which
-    takes two thirds of the time of an argsort (29 and 46 ms for 500,000).
+    """Indices that sort rows by place. Node ids are usually so small that place and row fit into one number:
+    then plain numbers are sorted, which takes two thirds of the time of an argsort (29 and 46 ms for
+    500,000).
     """
     bits = max(1, len(places)).bit_length()
     if int(places.max(initial=0)) >= 1 << 63 - bits:
@@ -74,7 +77,7 @@ def _order(places: Ints) -> Ints:
 
 
 def _most_frequent(following: Ints, first: Ints, flows: Ints) -> Ints:
-    """The next node of each group; nearly always there is one."""
+    """The most frequent next node of each group, which nearly always has only one."""
     known = np.where(following == NONE, np.iinfo(np.int64).max, following)
     lowest = np.minimum.reduceat(known, first)
     found = np.maximum.reduceat(following, first)
@@ -95,7 +98,7 @@ def _edge(node: Ints, end: npt.NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
 
 
 class LearnedLinks:
-    """Links seen within the last hour; safe to use from several threads."""
+    """Links seen within the last hour. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,8 +106,8 @@ class LearnedLinks:
         self._edge: dict[int, tuple[int, int]] = {}
 
     def learn(self, found: Seen, now_ns: int) -> tuple[Records, dict[int, tuple[int, int]]]:
-        """Add what was seen; returns PLACE [places] of all that is known, without values, and their ends by
-        node.
+        """Add what paths show; returns PLACE [places] of all known places, without values, and `Seen.edge` of
+        all their nodes.
         """
         with self._lock:
             before = self._rows[self._rows["last_ns"] >= now_ns - KEEP_NS]

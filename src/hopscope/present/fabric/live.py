@@ -1,4 +1,6 @@
-"""The map now: places of live paths, tables of ports, labels, LLDP and a file, with their values."""
+"""The map of the network now: places from live paths, port tables, labels, LLDP and a file, with their
+values.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,14 @@ from .places import (
 )
 
 WINDOW_SECONDS = 10.0
-"""Span of the highest values of the live map."""
+"""Window of the highest values of the live map."""
 _LINKS_SECONDS = 5.0
-"""How often LLDP and the file of links are read."""
+"""Interval at which LLDP and the file of links are read."""
 _LATENCY, _QUEUE, _UTILIZATION, _DROPS, _LABEL_AGE = range(len(METRICS))
 
 
 MOST_SWITCHES = 8192
-"""Switches of a network. Reports with made-up node ids can name any number of them."""
+"""Largest number of switches on the map. Reports with made-up node ids can name any number of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,15 @@ class Snapshot:
     rows: Records
     """PLACE [places], sorted by place."""
     edge: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """By node: flows whose path begins or ends there, and all flows through it."""
+    """By node: number of flows whose path begins or ends there, and of all flows through it."""
     left_off: int = 0
-    """Switches above MOST_SWITCHES."""
+    """Number of switches that are left off, because there are more than MOST_SWITCHES."""
 
 
 def bounded(snapshot: Snapshot) -> Snapshot:
-    """At most MOST_SWITCHES: those that LLDP or a file names, and those with the most flows."""
+    """The snapshot with at most MOST_SWITCHES switches: those named by LLDP or a file, and those with the
+    most flows.
+    """
     rows = snapshot.rows
     nodes, of = np.unique(rows["place"] >> 16, return_inverse=True)
     left_off = len(nodes) - MOST_SWITCHES
@@ -73,7 +77,7 @@ def bounded(snapshot: Snapshot) -> Snapshot:
 
 
 class LiveFabric:
-    """The map of the collector of a data folder; a snapshot is made once for all who ask within its time."""
+    """The map of the collector of a data folder. All requests within a short time get the same snapshot."""
 
     def __init__(self, state: CollectorState) -> None:
         self._state = state
@@ -85,7 +89,7 @@ class LiveFabric:
         self._until = 0.0
 
     def snapshot(self) -> Snapshot:
-        """The network now. A copy is used again for ten times as long as it took."""
+        """The network now. A snapshot is reused for at least ten times as long as it took to make."""
         with self._lock:
             started = time.monotonic()
             if self._kept is None or started >= self._until:
@@ -94,7 +98,7 @@ class LiveFabric:
             return self._kept
 
     def read(self) -> Snapshot:
-        """The network now, without a copy."""
+        """Make a new snapshot of the network now."""
         now_ns = time.time_ns()
         found = seen(self._state.path_hops(), now_ns - int(WINDOW_SECONDS * 1e9))
         learned, edge = self._learned.learn(found, now_ns)
@@ -112,7 +116,9 @@ class LiveFabric:
         for name in ("next", "next_port", "last_ns", "sources"):
             rows[name][at] = learned[name]
         _add_links(rows, links)
-        at, there = found_at(rows["place"], found.places)  # of very many, not all are kept
+        at, there = found_at(
+            rows["place"], found.places
+        )  # if there are very many places, `learned` has not kept all
         at = at[there]
         rows["flows"][at] = found.flows[there]
         rows["latest"][at, _LATENCY] = found.latest[there]
@@ -136,14 +142,14 @@ class LiveFabric:
         if time.monotonic() - read_at > _LINKS_SECONDS or read_at < 0:
             try:
                 links = merged(links_of_file(self._state), switches_with_ports(self._state), ())
-            except LinksError:  # /api/v0/topology says what is wrong with the file
+            except LinksError:  # /api/v0/topology reports what is wrong with the file
                 links = ()
             self._links = time.monotonic(), links
         return links
 
 
 def _add_links(rows: Records, links: tuple[Link, ...]) -> None:
-    """What a file and LLDP say comes before what paths show."""
+    """Add the links of the file and LLDP, which override those that paths show."""
     for link in links:
         at = int(np.searchsorted(rows["place"], link.node << 16 | link.port))
         row = rows[at]
@@ -162,7 +168,7 @@ def _add_ports(rows: Records, ports: Records, places: Ints, metric: int) -> None
 
 
 class _Drops:
-    """Drops of the last seconds, by what the counters were then."""
+    """Drops in the last seconds, computed from earlier readings of the counters."""
 
     def __init__(self) -> None:
         self._before: deque[tuple[float, Ints, Ints]] = deque()

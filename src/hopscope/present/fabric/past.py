@@ -1,4 +1,4 @@
-"""The map at a past moment, from history: the last stored value of every place, and peaks before it."""
+"""The map at a past moment, from history: the last stored value of every place, and the peaks before it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from ...history.reading.table import Table
 
 LOOK_BACK_NS = 300 * 10**9
-"""How far before the moment (or its window) values and paths are looked for: live ones are stored every
+"""How far before the moment values and paths are searched, at least: those of live flows are stored every
 `detect.push_seconds`."""
 
 
 def past_snapshot(history: HistoryLike, at_ns: int, window_ns: int, known: Snapshot | None) -> Snapshot:
-    """The network as of `at_ns`, with the highest values of the `window_ns` before. Raises HistoryError.
+    """The network at `at_ns`, with the highest values in the `window_ns` before. Raises HistoryError.
 
-    `known`: links of today, for ports that no path of then has; None: only those of then.
+    `known`: the network of today, whose links are used for ports that no path of that time has; None: only
+    links of that time.
     """
     start, end = at_ns - max(window_ns, LOOK_BACK_NS), at_ns + 1
     values = history.moment(highest_from=at_ns - window_ns, start=start, end=end)
@@ -39,19 +40,19 @@ def past_snapshot(history: HistoryLike, at_ns: int, window_ns: int, known: Snaps
     edge = dict(known.edge) if known is not None else {}
     _add_steps(rows, steps, of_step, edge)
     alarms = _column(values, "alarms") > 0
-    if known is None:  # of a cluster
+    if known is None:  # history is that of a cluster
         alarms &= ~_ended_elsewhere(history, values, alarms, start, end)
     _add_values(rows, values, of_value, alarms)
     return bounded(Snapshot(at_ns, rows, edge))
 
 
 def _column(table: Table, name: str) -> np.ndarray:
-    """Whole numbers, NONE where they are missing."""
+    """A column as int64, with NONE for missing values."""
     column = np.ma.filled(np.ma.asarray(table[name]), 0) if name in table.columns else np.empty(0)
     missing = np.ma.getmaskarray(table[name]) if name in table.columns else np.empty(0, bool)
     if column.dtype == object:
-        missing = np.array([each is None for each in table[name].tolist()], bool)
-        column = np.array([each or 0 for each in table[name].tolist()], np.float64)
+        missing = np.array([value is None for value in table[name].tolist()], bool)
+        column = np.array([value or 0 for value in table[name].tolist()], np.float64)
     return np.where(missing, NONE, column.astype(np.int64))
 
 
@@ -66,14 +67,14 @@ def _add_steps(rows: Records, steps: Table, places: np.ndarray, edge: dict[int, 
     rows["next"][at[order]] = following[order]
     rows["sources"][at[order]] |= FROM_PATHS
     nodes, of = np.unique(places >> 16, return_inverse=True)
-    ends, through = (np.bincount(of, each).astype(np.int64) for each in (_column(steps, "ends"), flows))
+    ends, through = (np.bincount(of, counts).astype(np.int64) for counts in (_column(steps, "ends"), flows))
     edge |= zip(nodes.tolist(), zip(ends.tolist(), through.tolist(), strict=True), strict=True)
 
 
 def _ended_elsewhere(
     history: HistoryLike, values: Table, alarms: np.ndarray, start: int, end: int
 ) -> np.ndarray:
-    """bool [values]: the alarm there has ended, as another member has heard."""
+    """bool [values]: whether the alarm at this place has ended according to another member."""
     if not alarms.any():
         return np.zeros(len(alarms), bool)
     places = list(zip(*(values[name].tolist() for name in ("metric", "node_id", "port")), strict=True))
@@ -92,7 +93,7 @@ def _add_values(rows: Records, values: Table, places: np.ndarray, alarms: np.nda
     at, _ = found_at(rows["place"], places)
     for number, name in enumerate(METRICS):
         mine = metric == name
-        if name == "label_age":  # history has events of silent ports alone
+        if name == "label_age":  # history has events only of silent ports
             mine &= alarms
         rows["latest"][at[mine], number] = latest[mine]
         rows["highest"][at[mine], number] = highest[mine]

@@ -1,4 +1,6 @@
-"""Places of the map: every egress port of every switch, where it leads, and its values, one record each."""
+"""Places of the map: a record for each egress port of each switch, with the node that it leads to and its
+values.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +20,29 @@ METRICS: tuple[FabricMetric, ...] = (
     "drops",
     "label_age",
 )
-"""What the map can be coloured by."""
+"""Metrics by which the map can be coloured."""
 UNITS: dict[FabricMetric, str | None] = {"hop_latency": "ns", "drops": "packets", "label_age": "ns"}
-"""Others are as the switches send them."""
+"""Units of the metrics; others have the unit that the switches use."""
 NONE = -1
 Ints = npt.NDArray[np.int64]
 
 PLACE = np.dtype(
     [
-        ("place", "<i8"),  # node << 16 | egress port; its order is that of all arrays of places
-        ("next", "<i8"),  # node that it leads to; NONE: hosts, another network, or unknown
-        ("next_port", "<i8"),  # where it arrives there; NONE: unknown
+        ("place", "<i8"),  # node << 16 | egress port; all arrays of places are sorted by it
+        ("next", "<i8"),  # node that the port leads to; NONE: hosts, another network, or unknown
+        ("next_port", "<i8"),  # ingress port of that node; NONE: unknown
         ("last_ns", "<i8"),  # when a flow was last seen there
-        ("flows", "<i4"),  # live ones through it
+        ("flows", "<i4"),  # number of live flows through it
         ("sources", "u1"),  # bit 0: paths, 1: LLDP, 2: a file
-        ("disputed", "u1"),  # 1: two sources lead elsewhere
-        ("latest", "<f8", (len(METRICS),)),  # by METRICS; NaN: unknown. Of drops: in all
-        ("highest", "<f8", (len(METRICS),)),  # within the window; of drops: those within it
+        ("disputed", "u1"),  # 1: sources disagree about the next node
+        ("latest", "<f8", (len(METRICS),)),  # by METRICS; NaN: unknown. Drops: since the start
+        ("highest", "<f8", (len(METRICS),)),  # within the window; drops: their number in it
         ("alarm", "?", (len(METRICS),)),  # above its limit
     ]
 )
 FROM_PATHS, FROM_LLDP, FROM_FILE = 1, 2, 4
 SOURCES = {FROM_FILE: "file", FROM_LLDP: "lldp", FROM_PATHS: "paths"}
-"""Who says where a port leads."""
+"""The sources that say where a port leads."""
 
 
 def place_of(node: npt.ArrayLike, port: npt.ArrayLike) -> Ints:
@@ -49,7 +51,7 @@ def place_of(node: npt.ArrayLike, port: npt.ArrayLike) -> Ints:
 
 
 def new_places(places: Ints) -> Records:
-    """PLACE [places] without values; `places` are sorted, each once."""
+    """PLACE [places] without values; `places` are sorted and unique."""
     rows = np.zeros(len(places), PLACE)
     rows["place"] = places
     rows["next"] = rows["next_port"] = NONE
@@ -58,7 +60,7 @@ def new_places(places: Ints) -> Records:
 
 
 def found_at(sorted_places: Ints, places: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Row of each of `places` among the sorted ones, and whether it is there."""
+    """Row of each of `places` in `sorted_places`, and whether it is contained."""
     at = np.searchsorted(sorted_places, places)
     if not len(sorted_places):
         return at, np.zeros(len(places), bool)
@@ -66,14 +68,16 @@ def found_at(sorted_places: Ints, places: Ints) -> tuple[Ints, npt.NDArray[np.bo
 
 
 def united(parts: Sequence[Ints]) -> Ints:
-    """All places, sorted, each once."""
-    every = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))  # np.unique hashes: five times slower
+    """All places, sorted and unique."""
+    every = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))  # np.unique takes five times as long
     return np.asarray(every[np.append(True, every[1:] != every[:-1])[: len(every)]])
 
 
 def raise_to(rows: Records, column: str, metric: int, places: Ints, values: npt.ArrayLike) -> None:
-    """Set a value of these places, some of which may occur several times, to the highest of theirs."""
+    """Raise the value of each of these places to the highest one given for it; places may occur several
+    times.
+    """
     at, there = found_at(rows["place"], places)
-    found = np.full(len(rows), np.nan)  # contiguous: `at` takes its fast path
+    found = np.full(len(rows), np.nan)  # a contiguous array, for which `ufunc.at` is fast
     np.fmax.at(found, at[there], np.asarray(values, np.float64)[there])
     rows[column][:, metric] = np.fmax(rows[column][:, metric], found)

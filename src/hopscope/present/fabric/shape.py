@@ -1,9 +1,9 @@
 """The shape of a network: layers from hosts to the core, pods, and groups of the top layer.
 
-Layers come from the names of switches (tor, leaf, spine, core …) if they have them, else from distances: a
-switch where paths begin or end is in the lowest layer; the layer of any other is its distance to the nearest
-of these. A pod is a connected part of the network without its top layer; a plane, a connected part of its two
-top layers.
+Layers come from the names of switches (tor, leaf, spine, core …) if these state them, else from distances: a
+switch where paths begin or end is in the lowest layer; the layer of any other switch is its distance to the
+nearest of these. A pod is a connected part of the network without its top layer; a plane is a connected part
+of its two top layers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from ...base.names import Names
 from .places import NONE, Ints
 
 EDGE_SHARE = 0.05
-"""A switch is at the edge if so many of the flows through it begin or end there: a few may be cut short."""
+"""A switch is at the edge if more than this share of its flows begin or end there; paths of a few flows may
+be incomplete."""
 NAMED_SHARE = 0.9
-"""Names say the layers if so many switches have one that does."""
+"""Layers are taken from names if at least this share of switches has a name with a layer."""
 _RANKS = (
     (0, "tor|edge|access|rack"),
     (1, "leaf|agg|aggr|aggregation|dist|distribution"),
@@ -29,14 +30,14 @@ _RANKS = (
     (3, "core|superspine|super|ssw"),
     (4, "border|wan|dci|dc|exit"),
 )
-"""Words of names, from the hosts to the outside; of these only those that occur count."""
+"""Words in names by their rank, from the hosts to the outside. Ranks that do not occur are skipped."""
 _LAYER_NAMES = {1: ("switch",), 2: ("leaf", "spine"), 3: ("edge", "aggregation", "core")}
 _WORD = re.compile(r"[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where each switch is; all arrays are by the order of `nodes`."""
+    """The position of each switch; all arrays have the order of `nodes`."""
 
     nodes: Ints
     """Node ids, sorted."""
@@ -52,15 +53,15 @@ class Shape:
     planes: tuple[str, ...]
 
     def row(self, nodes: npt.ArrayLike) -> Ints:
-        """Index of each node; NONE: not among them."""
-        wanted = np.asarray(nodes, np.int64)
-        at = np.minimum(np.searchsorted(self.nodes, wanted), max(0, len(self.nodes) - 1))
-        return np.where(self.nodes[at] == wanted, at, NONE) if len(self.nodes) else np.full_like(wanted, NONE)
+        """Index of each of these nodes; NONE: it is not contained."""
+        ids = np.asarray(nodes, np.int64)
+        at = np.minimum(np.searchsorted(self.nodes, ids), max(0, len(self.nodes) - 1))
+        return np.where(self.nodes[at] == ids, at, NONE) if len(self.nodes) else np.full_like(ids, NONE)
 
 
 def shape_of(nodes: Ints, steps: Ints, edge: Mapping[int, tuple[int, int]], names: Names) -> Shape:
     """The shape of a network. `nodes`: sorted ids; `steps`: node and next node, int64 [links, 2]; `edge`: by
-    node, the flows that begin or end there, and all through it.
+    node, the number of flows that begin or end there, and of all flows through it.
     """
     at = np.searchsorted(nodes, steps)
     pairs = np.unique(np.sort(at[at[:, 0] != at[:, 1]], axis=1), axis=0)
@@ -81,9 +82,9 @@ def shape_of(nodes: Ints, steps: Ints, edge: Mapping[int, tuple[int, int]], name
 
 
 def _by_names(words: list[list[str]]) -> Ints | None:
-    """Layers by names; None: they do not say."""
+    """Layers by the names of switches; None if these do not state them."""
     ranks = {word: rank for rank, listed in _RANKS for word in listed.split("|")}
-    found = np.array([next((ranks[w] for w in each if w in ranks), NONE) for each in words], np.int64)
+    found = np.array([next((ranks[w] for w in name if w in ranks), NONE) for name in words], np.int64)
     known = found[found != NONE]
     if not len(found) or len(known) < NAMED_SHARE * len(found) or len(np.unique(known)) < 2:
         return None
@@ -109,7 +110,7 @@ def _by_distance(nodes: Ints, pairs: Ints, edge: Mapping[int, tuple[int, int]]) 
 
 
 def _components(count: int, pairs: Ints) -> Ints:
-    """The lowest row of all that each row is connected with."""
+    """For each row, the lowest row that it is connected with, directly or not."""
     label = np.arange(count)
     while len(pairs):
         lowest = label[pairs].min(axis=1)
@@ -126,8 +127,8 @@ def _components(count: int, pairs: Ints) -> Ints:
 def _named(
     kind: str, component: Ints, members: npt.NDArray[np.bool_], nodes: Ints, words: list[list[str]]
 ) -> tuple[Ints, tuple[str, ...]]:
-    """Number the components of some rows, and name each by a number that all names in it have, else by its
-    lowest node id.
+    """Number the components of the `members`. Each component is named after the number that the names of all
+    its switches begin with, or else after its lowest node id.
     """
     roots, index = np.unique(component[members], return_inverse=True)
     group = np.full(len(nodes), NONE)
@@ -137,7 +138,7 @@ def _named(
     rows = np.split(order, np.searchsorted(group[order], np.arange(len(roots))))[1:]
     for mine in rows:
         numbers = [[w for w in words[row] if w.isdigit()] for row in mine.tolist()]
-        firsts = {each[0] if each else "" for each in numbers}
+        firsts = {found[0] if found else "" for found in numbers}
         common.append(firsts.pop() if len(firsts) == 1 else None)
     if None in common or "" in common or len(set(common)) < len(common):
         return group, tuple(f"{kind}-of-{nodes[mine].min()}" for mine in rows)
@@ -149,13 +150,13 @@ def _named(
 
 
 def _layer_names(layer: Ints, words: list[list[str]]) -> tuple[str, ...]:
-    """Names of the layers: the word that most names of a layer begin with, else the usual one."""
+    """Names of the layers: the word that most names in the layer begin with, or else the usual name."""
     count = int(layer.max(initial=0)) + 1
     usual = _LAYER_NAMES.get(count, tuple(f"layer {number}" for number in range(count)))
     found = []
     for number in range(count):
         firsts = [words[row][0] for row in np.flatnonzero(layer == number).tolist() if words[row]]
-        word = max(set(firsts), key=lambda each: (firsts.count(each), each)) if firsts else ""
+        word = max(set(firsts), key=lambda first: (firsts.count(first), first)) if firsts else ""
         plain = word.isalpha() and firsts.count(word) * 2 > int((layer == number).sum())
         found.append(word if plain else usual[number])
     return tuple(found)

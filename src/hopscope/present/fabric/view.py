@@ -1,4 +1,6 @@
-"""What of the network is shown: all switches, pods, or the switches of one pod; as columns for JSON."""
+"""The part of the network that is shown: all switches, pods, or the switches of one
+pod; as columns for JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from .shape import Shape, shape_of
 
 Level = Literal["switch", "pod"]
 MOST_SWITCHES = 400
-"""Above so many switches, `auto` shows pods."""
+"""With more switches, `auto` shows pods."""
 MOST_LINKS = 40_000
-"""Links of an answer; of more, those with the highest values."""
+"""Largest number of links in an answer: those with the highest values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ class Network:
     start: Ints
     """Row in `shape.nodes` of the switch of each place."""
     end: Ints
-    """The same of where it leads; NONE: to no switch."""
+    """Row of the switch that each place leads to; NONE: to no switch."""
 
 
 def network_of(snapshot: Snapshot, names: Names, before: Network | None = None) -> Network:
-    """The network of a snapshot. Its shape is that of `before` as long as the links are the same."""
+    """The network of a snapshot. The shape of `before` is reused if the links are the same."""
     rows = snapshot.rows
     nodes = united([rows["place"] >> 16, rows["next"][rows["next"] != NONE]])
     if (
@@ -52,7 +54,7 @@ def network_of(snapshot: Snapshot, names: Names, before: Network | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The nodes of a view, and which of them each switch is in."""
+    """The nodes of a view, and the node that each switch belongs to."""
 
     level: Level
     pod: str | None
@@ -66,7 +68,7 @@ class Shown:
 
 
 def shown(network: Network, names: Names, level: Level | None, pod: str | None) -> Shown:
-    """Which nodes are shown. `level` None: by the number of switches. ValueError: there is no such pod."""
+    """Choose the nodes to show. `level` None: by the number of switches. ValueError: there is no such pod."""
     shape = network.shape
     if pod is not None and pod not in shape.pods:
         listed = ", ".join(shape.pods[:8]) or "none: this network has no pods"
@@ -83,10 +85,10 @@ def shown(network: Network, names: Names, level: Level | None, pod: str | None) 
         groups += [("pod", name, np.flatnonzero(shape.pod == i)) for i, name in enumerate(shape.pods)]
     if level == "pod" or pod is not None:
         groups += [("plane", name, np.flatnonzero(shape.plane == i)) for i, name in enumerate(shape.planes)]
-    wanted = shape.pod == shape.pods.index(pod) if pod is not None else np.full(len(of), level == "switch")
+    single = shape.pod == shape.pods.index(pod) if pod is not None else np.full(len(of), level == "switch")
     nodes: list[dict[str, Any]] = []
     top = len(shape.layers) - 1
-    for row in np.flatnonzero(wanted).tolist():
+    for row in np.flatnonzero(single).tolist():
         of[row] = len(nodes)
         node, in_pod = int(shape.nodes[row]), int(shape.pod[row])
         nodes.append(
@@ -98,7 +100,7 @@ def shown(network: Network, names: Names, level: Level | None, pod: str | None) 
                 "pod": None if in_pod == NONE else shape.pods[in_pod],
             }
         )
-    single = np.arange(len(nodes) + len(groups)) < len(nodes)
+    is_switch = np.arange(len(nodes) + len(groups)) < len(nodes)
     cells = []
     for kind, name, members in groups:
         members = members[np.lexsort((shape.nodes[members], shape.layer[members]))]
@@ -107,11 +109,11 @@ def shown(network: Network, names: Names, level: Level | None, pod: str | None) 
         nodes.append(
             {"kind": kind, "id": None, "name": name, "layer": top if kind == "plane" else 0, "pod": None}
         )
-    return Shown(level, pod, nodes, of, single, cells)
+    return Shown(level, pod, nodes, of, is_switch, cells)
 
 
 def hot_places(rows: Records, metric: FabricMetric, limit: float | None) -> npt.NDArray[np.bool_]:
-    """Places in an alarm, above the limit, or with drops."""
+    """bool [places]: which places have an alarm, are above the limit, or have drops."""
     number = METRICS.index(metric)
     hot: npt.NDArray[np.bool_] = rows["alarm"][:, number].copy()
     value = rows["highest"][:, number]
@@ -125,7 +127,9 @@ def hot_places(rows: Records, metric: FabricMetric, limit: float | None) -> npt.
 def view_object(
     network: Network, view: Shown, names: Names, metric: FabricMetric, limit: float | None, known: str | None
 ) -> dict[str, Any]:
-    """The view as JSON: `structure` only if `known` is not its version, then `values` in the same order."""
+    """The view as JSON: `structure`, unless `known` is its version, and `values` in the order of the
+    structure.
+    """
     rows, shape, size = network.snapshot.rows, network.shape, len(view.nodes)
     value = rows["highest"][:, METRICS.index(metric)]
     hot = hot_places(rows, metric, limit)
@@ -141,7 +145,7 @@ def view_object(
     ours, outer = start != NONE, (start != NONE) & (network.end == NONE)
     version = sha256(
         b"".join(
-            each.tobytes() for each in (shape.nodes, shape.layer, view.of, keys, network.start, network.end)
+            array.tobytes() for array in (shape.nodes, shape.layer, view.of, keys, network.start, network.end)
         )
     ).hexdigest()[:16]
     structure = None
@@ -151,12 +155,12 @@ def view_object(
             "to": (keys >> 17) % max(1, size),
             "count": np.bincount(link, minlength=len(keys)),
         }
-        ports = [None if each == NONE else each for each in ((keys & 0x1FFFF) - 1).tolist()]
+        ports = [None if port == NONE else port for port in ((keys & 0x1FFFF) - 1).tolist()]
         structure = {
             "layers": list(shape.layers),
             "pods": list(shape.pods),
             "nodes": _nodes(network, view, names, np.bincount(start[outer], minlength=size)),
-            "links": {name: each.tolist() for name, each in columns.items()} | {"port": ports},
+            "links": {name: column.tolist() for name, column in columns.items()} | {"port": ports},
         }
     flows = np.bincount(link, weights=rows["flows"][inner], minlength=len(keys))
     return {
@@ -182,34 +186,34 @@ def view_object(
 
 
 def _shown_at(view: Shown, switches: Ints) -> Ints:
-    """Node of the view that each switch is in; NONE: it is not shown, or is no switch."""
+    """Node of the view that each switch belongs to; NONE: it is not shown, or there is no switch."""
     if not len(view.of):
         return np.full(len(switches), NONE)
     return np.where(switches == NONE, NONE, view.of[switches])
 
 
 def _worst(group: Ints, value: npt.NDArray[np.float64], count: int) -> list[int | None]:
-    """Highest value of each group; None: none is known."""
+    """Highest value of each group; None if no value is known."""
     found = np.full(count, np.nan)
     np.fmax.at(found, group, value)
-    return [None if np.isnan(each) else int(each) for each in found.tolist()]
+    return [None if np.isnan(highest) else int(highest) for highest in found.tolist()]
 
 
 def _nodes(network: Network, view: Shown, names: Names, host_ports: Ints) -> list[dict[str, Any]]:
-    """The nodes with their sizes; those of several switches with a list of these."""
+    """The nodes with their number of host ports; those of several switches with a list of these switches."""
     shape = network.shape
     nodes = [{**node, "host_ports": int(ports)} for node, ports in zip(view.nodes, host_ports, strict=True)]
     for node, members in zip(nodes[len(nodes) - len(view.cells) :], view.cells, strict=True):
         node["cells"] = {
             "ids": shape.nodes[members].tolist(),
-            "names": [names.node_label(each) for each in shape.nodes[members].tolist()],
+            "names": [names.node_label(switch) for switch in shape.nodes[members].tolist()],
             "layers": shape.layer[members].tolist(),
         }
     return nodes
 
 
 def _cell_values(network: Network, view: Shown, value: npt.NDArray[np.float64]) -> list[list[int | None]]:
-    """The highest value of every switch in the nodes that have several."""
+    """The highest value of every switch in the nodes of several switches."""
     if not view.cells:
         return []
     worst = _worst(network.start, value, len(network.shape.nodes))
@@ -217,7 +221,7 @@ def _cell_values(network: Network, view: Shown, value: npt.NDArray[np.float64]) 
 
 
 def port_objects(network: Network, names: Names, nodes: Ints) -> list[dict[str, Any]]:
-    """All egress ports of some nodes, with all of their values."""
+    """All egress ports of these nodes, with the values of all metrics, as JSON."""
     shape, found = network.shape, []
     rows = network.snapshot.rows
     for at in np.flatnonzero(np.isin(rows["place"] >> 16, nodes)).tolist():

@@ -1,1 +1,1 @@
-"""Flows, live and past: search, groups, paths over time, latency by hop."""
+"""Live and past flows: search, groups, paths over time, latency by hop."""

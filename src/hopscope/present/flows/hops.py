@@ -1,7 +1,8 @@
-"""Latency of a flow by hop, now or at a past moment: stored values, and by how much the true ones may differ.
+"""Latency of a flow by hop, now or at a past moment: stored values, and how far the true values may differ.
 
-A value becomes an event when it differs from the stored one by more than T (`change` of its metric), so
-between two events it was within T of the stored one. T is the one in force now: history has no others.
+A value becomes an event when it differs from the stored value by more than T (`change` of its metric), so
+between two events it was within T of the stored value. T is the one in force now, since history has no
+earlier ones.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from ..series.intervals import is_measured
 from ..text import ns_of
 
 MOST_VALUES = 5000
-"""Events of values in one answer, the newest."""
+"""Largest number of events with values in one answer; the newest are taken."""
 GAUGE_SECONDS = 600
-"""How far back the newest queue and link values before a past moment are looked for."""
+"""How far before a past moment the newest values of queues and links are searched."""
 _STORES = frozenset(kind.label for kind in (Kind.NEW_KEY, Kind.CHANGE, Kind.PUSH, Kind.VALUE))
-"""Kinds of events whose value is the stored one from then on."""
+"""Kinds of events whose value becomes the stored value."""
 _LATENCIES = (Metric.HOP_LATENCY.label, Metric.FLOW_LATENCY.label)
 _GAUGES = (Metric.QUEUE_OCCUPANCY.label, Metric.LINK_UTILIZATION.label)
 
 Key: TypeAlias = tuple[str, int | None]
-"""Metric, and the switch of a hop."""
+"""Metric, and the switch of a hop (None for the whole flow)."""
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ class Track:
     hop: int | None = None
 
     def add(self, time_ns: int, value: int, stores: bool) -> None:
-        """One more event, newer than all before."""
+        """Add an event, which must be newer than all before."""
         if stores:
             self.points.append((time_ns, value))
         self.lowest = value if self.lowest is None else min(self.lowest, value)
@@ -58,18 +59,18 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class FlowValues:
-    """What history has of a flow's latencies in a time range."""
+    """A flow's latencies in a time range, from history."""
 
     tracks: dict[Key, Track]
     flow: dict[str, Any] | None
-    """A row of history with its 5-tuple."""
+    """A row of history that has the flow's 5-tuple."""
     last_ns: int | None
-    """Time of the newest of these events; of a flow that has left, of its last report."""
+    """Time of the newest of these events; for a flow that has left, the time of its last report."""
     truncated: bool
 
 
 def flow_values(history: HistoryLike, flow_id: int, start_ns: int | None, end_ns: int | None) -> FlowValues:
-    """Latencies of a flow and of its hops up to `end_ns`, exclusive. Raises HistoryError."""
+    """Latencies of a flow and its hops up to `end_ns`, exclusive. Raises HistoryError."""
     table = history.events(
         limit=MOST_VALUES, metrics=_LATENCIES, flow=Flow(flow_id=flow_id), start=start_ns, end=end_ns
     )
@@ -89,16 +90,17 @@ def flow_values(history: HistoryLike, flow_id: int, start_ns: int | None, end_ns
 
 
 def _is_swept(row: dict[str, Any]) -> bool:
-    """Whether no report caused it: it comes later than the last one."""
+    """Whether an event was not caused by a report, and so may be later than the last report."""
     return row["kind"] == Kind.PUSH.label or not is_measured(row)
 
 
 def gauges_at(
     history: HistoryLike, nodes: Sequence[int], at_ns: int
 ) -> dict[tuple[str, int, int], tuple[int, int]]:
-    """(Value, time ns) of queues and links by (metric, switch, port) as stored last before a moment.
+    """The values of queues and links that were stored last before a moment: (value, time ns) by (metric,
+    switch, port).
 
-    Of several queues of a port, the one that changed last. Raises HistoryError.
+    If a port has several queues, the one that changed last is taken. Raises HistoryError.
     """
     if not nodes:
         return {}
@@ -114,7 +116,7 @@ def gauges_at(
 
 
 def change_limit(limits: LimitSettings, metric: str, node_id: int | None) -> int | None:
-    """T of a metric at a switch; None: no change becomes an event."""
+    """T of a metric at a switch; None if changes never become events."""
     for switch in limits.switches if metric != Metric.FLOW_LATENCY.label else ():
         if switch.node == node_id:
             own = getattr(switch, metric).change
@@ -125,7 +127,7 @@ def change_limit(limits: LimitSettings, metric: str, node_id: int | None) -> int
 
 
 def known(value: int) -> int | None:
-    """None for NO_VALUE, which says that a value is unavailable."""
+    """The value as an integer, or None for NO_VALUE, which marks an unavailable value."""
     return None if int(value) == NO_VALUE else int(value)
 
 
@@ -158,7 +160,7 @@ def past_object(
     path: Sequence[int], values: FlowValues, gauges: dict[tuple[str, int, int], tuple[int, int]],
     force: LimitsInForce | None, names: Names, at_ns: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Hops of a path as they were at a moment, from stored values alone."""
+    """Hops of a path at a past moment as JSON, from stored values only."""
     items = []
     for index, node in enumerate(path):
         track = values.tracks.get((Metric.HOP_LATENCY.label, node))
@@ -174,7 +176,7 @@ def past_object(
 
 
 def series_objects(values: FlowValues, force: LimitsInForce | None, names: Names) -> list[dict[str, Any]]:
-    """Stored values over time: of the flow first, then of its hops by their index."""
+    """Stored values over time as JSON: first those of the flow, then those of its hops by index."""
 
     def place(item: tuple[Key, Track]) -> tuple[bool, int, int]:
         (metric, node), track = item
@@ -194,14 +196,14 @@ def series_objects(values: FlowValues, force: LimitsInForce | None, names: Names
 
 
 class _Value:
-    """A value of a flow with what is stored of it."""
+    """A value of a flow or hop, with its stored value and the range that events show."""
 
     def __init__(
         self, values: FlowValues, key: Key, force: LimitsInForce | None, at_ns: int, *,
         latest: int | None = None, stored: int | None = None, total: int = 0, samples: int = 0,
     ) -> None:  # fmt: skip
-        """`stored`: from the flow table, where 0 without an event is no value yet (a sink stores the
-        first one that is more than T); None: from the newest event.
+        """`stored`: from the flow table, in which 0 may mean that no value is stored yet (a sink stores the
+        first value above T); 0 or None: take it from the newest event.
         """
         track = values.tracks.get(key, Track())
         last = track.points[-1] if track.points else None
@@ -221,7 +223,7 @@ class _Value:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Its object."""
+        """The value as JSON."""
         return {
             name: wide(value) if isinstance(value, int) else value for name, value in self._fields.items()
         }

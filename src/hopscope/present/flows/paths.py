@@ -1,4 +1,4 @@
-"""Paths of one flow over time, from the events of history that store a path."""
+"""Paths of a flow over time, from the events in history that store a path."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ..events import node_object
 from ..text import ns_of
 
 MOST_PATHS = 1000
-"""Events with a path in one answer."""
+"""Largest number of events with a path in one answer."""
 _CHANGES = tuple(kind.label for kind in Kind if kind != Kind.PUSH)
-"""A push repeats the path of a flow every few seconds."""
+"""All kinds except pushes, which repeat the path of a flow every few seconds."""
 
 
 @dataclass(slots=True)
 class PathPeriod:
-    """A path, and how long the flow had it."""
+    """A path, and the time during which the flow took it."""
 
     nodes: tuple[int, ...]
     since: str
     """Time of the event that stored it, RFC 3339."""
     until: str | None
-    """When it had another path, or left; None: it has it still."""
+    """When the flow changed to another path, or left; None: it still takes this path."""
     kind: str
     """Kind of the event that stored it."""
     event: str
-    """Its id."""
+    """Id of this event."""
     left: bool = False
-    """At its end the flow left the table."""
+    """Whether the path ended because the flow left the table."""
 
 
 def path_periods(
     history: HistoryLike, flow_id: int, start_ns: int | None, end_ns: int | None
 ) -> tuple[list[PathPeriod], bool]:
-    """Paths of a flow, oldest first, and whether there are more than were read. Raises HistoryError."""
+    """Paths of a flow, oldest first, and whether there are more than MOST_PATHS. Raises HistoryError."""
     chosen: dict[str, Any] = {"flow": Flow(flow_id=flow_id), "start": start_ns, "end": end_ns}
     table = history.paths(limit=MOST_PATHS, kinds=_CHANGES, **chosen)
     rows = table.rows()
@@ -49,14 +49,16 @@ def path_periods(
 
 
 def path_at(history: HistoryLike, flow_id: int, at_ns: int) -> tuple[int, ...]:
-    """Nodes of the path that history has last of a flow at a moment. Raises HistoryError."""
+    """Nodes of the last path of a flow at a moment that history has. Raises HistoryError."""
     metrics = (Metric.FLOW_PATH.label,)
     table = history.events(limit=1, metrics=metrics, flow=Flow(flow_id=flow_id), end=at_ns + 1)
     return tuple(node for row in table.rows() for node in row["path"] or ())
 
 
 def periods(rows: Sequence[dict[str, Any]]) -> list[PathPeriod]:
-    """Rows of `History.paths` of one flow; events that repeat a path prolong it."""
+    """Periods made from rows of `History.paths` of one flow; an event that repeats a path prolongs its
+    period.
+    """
     found: list[PathPeriod] = []
     for row in rows:
         nodes = tuple(row["path"])

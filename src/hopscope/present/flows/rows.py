@@ -1,4 +1,6 @@
-"""Live flows and those of history as one array of FLOW records, to be sorted, paged and grouped alike."""
+"""Live and past flows as one array of FLOW records, so that they can be sorted,
+paged and grouped together.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
 
 State = Literal["live", "past", "all"]
 MOST_PAST = 10_000
-"""Flows of history in one answer: those with the newest events."""
+"""Largest number of past flows in one answer: those with the newest events."""
 Sums = dict[str, Any]
-"""Sums of the events of one flow, by their names in `History.flows`."""
+"""Sums of one flow's events, by the names of the columns of `History.flows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ class PastFlows:
     """Flows with events in a time range that are not in the flow tables, newest first."""
 
     records: Records = field(default_factory=lambda: np.zeros(0, FLOW))
-    """FLOW [flows]: `latency_latest` is the highest latency of a flow, and it has no path."""
+    """FLOW [flows]; `latency_latest` is the flow's highest latency, and there is no path."""
     sums: Table | None = None
-    """Their rows of `History.sums_of`."""
+    """The rows of `History.sums_of` for these flows."""
     truncated: bool = False
 
 
@@ -42,14 +44,14 @@ class FlowRows:
     """Flows that a search found."""
 
     records: Records
-    """FLOW [flows]: `live` of them from the tables, then those that have left."""
+    """FLOW [flows]: first `live` flows from the tables, then the flows that have left."""
     live: int
     past: PastFlows = field(default_factory=PastFlows)
     left: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
-    """Rows of `past` that the flows that have left are; int [flows - live]."""
+    """Row in `past` of each flow that has left, int [flows - live]."""
 
     def sums(self, at: int) -> Sums:
-        """Of a flow that has left."""
+        """Sums of the flow at index `at`, which must have left."""
         assert self.past.sums is not None
         return _row(self.past.sums, int(self.left[at - self.live]))
 
@@ -69,7 +71,7 @@ def past_flows(
 def live_sums(
     history: History, flows: Records, search: FlowSearch, start_ns: int | None, end_ns: int | None
 ) -> dict[int, Sums]:
-    """What history has of live flows in a time range, by flow id. Raises HistoryError."""
+    """Sums of the events of live flows in a time range, by flow id. Raises HistoryError."""
     filters = search.of_history(start_ns, end_ns)
     table = history.sums_of(FlowIds(flows["flow_id"]), limit=None, **filters)
     return {int(flow_id): _row(table, at) for at, flow_id in enumerate(table["flow_id"].tolist())}
@@ -78,11 +80,11 @@ def live_sums(
 def flow_rows(
     state: CollectorState, search: FlowSearch, which: State = "live", past: PastFlows | None = None
 ) -> FlowRows:
-    """Flows of the tables that match, and those of history that are in none."""
+    """The flows of the tables that match, and the flows of `past` that are in no table."""
     every, past = state.flows(), past or PastFlows()
     live = every[:0] if which == "past" else rows_at(every, np.flatnonzero(search.mask(every, state)))
     left = ~FlowIds(every["flow_id"]).has(past.records["flow_id"])
-    if len(every):  # a flow that began after the copy of the tables was made has not left
+    if len(every):  # a flow that began after the tables were copied has not left
         left &= past.records["first_ns"] <= every["last_ns"].max()
     at = np.flatnonzero(left)
     return FlowRows(np.concatenate([live, past.records[at]]) if len(at) else live, len(live), past, at)

@@ -1,4 +1,4 @@
-"""One text that chooses flows, by any part of a 5-tuple and by the switches of their paths.
+"""Search for flows by a text, with any parts of a 5-tuple and switches on the path.
 
 Words are separated by spaces; a flow must match all of them.
 
@@ -9,7 +9,7 @@ Words are separated by spaces; a flow must match all of them.
 | `port:443`, `sport:443`, `dport:443` | with this port |
 | `tcp`, `proto:6` | of this protocol |
 | `leaf-1`, `node:7` | with this switch on their path |
-| `node:leaf-1 egress:3` | that leave it by this port |
+| `node:leaf-1 egress:3` | that leave this switch by this port |
 | `id:0123456789abcdef`, `path:0123456789abcdef` | with this id; with this hash of their path (live flows) |
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MOST_WORDS = 16
 MOST_EITHER = 4
-"""Words that match either end: each doubles the combinations."""
+"""Largest number of words that match either end: each one doubles the combinations."""
 KEYS = ("src", "dst", "port", "sport", "dport", "proto", "node", "egress", "id", "path")
 _WORD = re.compile(r'(?:[^\s">]|"[^"]*")+|>')
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
@@ -47,19 +47,19 @@ _EXPECTED = "expected an address, a network, ADDRESS:PORT, a port, a protocol or
 
 @dataclass(frozen=True, slots=True)
 class FlowSearch:
-    """What a text says. All of it must hold."""
+    """The conditions that a text states; all of them must hold."""
 
     choices: tuple[FlowFilter, ...] = (FlowFilter(),)
-    """5-tuples: one of these; without any, no flow matches."""
+    """Alternatives for the 5-tuple, one of which must match. If empty, no flow matches."""
     node: int | None = None
     """A switch on the path."""
     egress: int | None = None
-    """Its egress port."""
+    """The egress port of that switch."""
     flow_id: int | None = None
     path_hash: int | None = None
 
     def mask(self, rows: Records, state: CollectorState) -> Mask:
-        """bool [rows] of FLOW records."""
+        """bool [rows]: which FLOW records match."""
         kept = np.zeros(len(rows), np.bool_)
         for choice in self.choices:
             kept |= choice.mask(rows)
@@ -71,21 +71,21 @@ class FlowSearch:
         return kept
 
     def narrowed(self, chosen: FlowFilter, node: int | None) -> FlowSearch:
-        """With these conditions, too. Raises UnreadableError."""
+        """This search with these further conditions. Raises UnreadableError."""
         chosen.mask(_NO_FLOWS)
         proto = protocol(chosen.proto) if isinstance(chosen.proto, str) else chosen.proto
         found = self._with([FlowFilter(chosen.src, chosen.dst, proto, chosen.sport, chosen.dport)])
         if chosen.port is not None:
             found = found._with([FlowFilter(sport=chosen.port), FlowFilter(dport=chosen.port)])
         if chosen.prefixes:
-            ends = [(FlowFilter(src=each), FlowFilter(dst=each)) for each in chosen.prefixes]
+            ends = [(FlowFilter(src=prefix), FlowFilter(dst=prefix)) for prefix in chosen.prefixes]
             found = found._with([end for both in ends for end in both])
         return found if node is None else found._once("node", node, str(node))
 
     def _with(self, alternatives: Sequence[FlowFilter]) -> FlowSearch:
-        """One of these must match, too."""
+        """This search, with the condition that also one of these alternatives matches."""
         both = (_both(known, more) for known in self.choices for more in alternatives)
-        return replace(self, choices=tuple(dict.fromkeys(each for each in both if each is not None)))
+        return replace(self, choices=tuple(dict.fromkeys(choice for choice in both if choice is not None)))
 
     def _once(self, name: str, value: int, word: str) -> FlowSearch:
         if getattr(self, name) not in (None, value):
@@ -98,7 +98,7 @@ class FlowSearch:
         return bool(self.choices) and self.path_hash is None
 
     def of_history(self, start_ns: int | None, end_ns: int | None) -> Filters:
-        """The same in a time range as filters of events of history."""
+        """This search within a time range, as filters for events of history."""
         found: Filters = {"start": start_ns, "end": end_ns}
         flows = [self._flow(choice) for choice in self.choices]
         if len(flows) == 1:
@@ -119,9 +119,11 @@ class FlowSearch:
 
 
 def parse_search(text: str, find_node: Callable[[str], int | None], nodes: Iterable[str] = ()) -> FlowSearch:
-    """What a text chooses; without words, all flows. Raises UnreadableError: one line that names the word.
+    """Parse a search; an empty text selects all flows. Raises UnreadableError, with one line that names the
+    word.
 
-    `find_node`: id of a switch by its name or number. `nodes`: names that an error may suggest.
+    `find_node` returns the id of a switch, given its name or number. `nodes`: names that an error may
+    suggest.
     """
     text = text.replace("->", ">").replace("→", ">")
     if text.count('"') % 2:
@@ -202,7 +204,7 @@ class _Parser:
         self._found = self._found._with(alternatives)
 
     def _end(self, word: str, side: str | None) -> None:
-        """An end of a flow: a network, a port, or both."""
+        """Add a condition for an end of a flow: a network, a port, or both."""
         network, port = self._read_end(word)
         source, destination = FlowFilter(src=network, sport=port), FlowFilter(dst=network, dport=port)
         if side is not None:
@@ -234,10 +236,10 @@ class _Parser:
 
 
 def _both(one: FlowFilter, other: FlowFilter) -> FlowFilter | None:
-    """What holds where both hold; None: nowhere."""
+    """The filter that matches if both filters match; None if they exclude each other."""
     found = {}
     for name in ("src", "dst", "proto", "sport", "dport"):
-        values = [value for each in (one, other) if (value := getattr(each, name)) is not None]
+        values = [value for part in (one, other) if (value := getattr(part, name)) is not None]
         if len(values) == 2 and values[0] != values[1]:
             inner = _inner(*values) if name in ("src", "dst") else None
             if inner is None:
@@ -248,7 +250,7 @@ def _both(one: FlowFilter, other: FlowFilter) -> FlowFilter | None:
 
 
 def _inner(one: str, other: str) -> str | None:
-    """The smaller of two networks, if it is in the other one."""
+    """The smaller of two networks if the other one contains it, else None."""
     (first, last), (other_first, other_last) = address.network(one), address.network(other)
     if other_first <= first and last <= other_last:
         return one

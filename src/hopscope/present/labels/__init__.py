@@ -1,1 +1,1 @@
-"""Labels (INT-label) as a reader sees them: ports that label, their coverage, and tracked flows."""
+"""Reads the live state of labels (INT-label): ports that label, their coverage, and tracked flows."""

@@ -1,4 +1,4 @@
-"""Reads the ports that label (INT-label) and their coverage, of a collector."""
+"""Reads a collector's labelling ports (INT-label) and their coverage."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ...wire.records import Records
 
 
 def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> int:
-    """Telemetry intervals from the first of COVERAGE [intervals] to the last, those left out included.
+    """Number of telemetry intervals from the first of COVERAGE [intervals] to the last, including missing
+    ones.
 
-    `since_ns`: those that began after it, if there are older ones; the first may still have been unreported.
+    `since_ns`: count only intervals that began after it.
     """
     begins = rows["begin_ns"] // telemetry_ns
     if not len(begins):
@@ -26,7 +27,7 @@ def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> in
 
 
 class Labels(CachedRegion[LabelReader]):
-    """The region of the process that takes labels: `copy` has LABEL_ROW [ports], by switch and port."""
+    """The region of the process that receives labels; `copy` has LABEL_ROW [ports], by switch and port."""
 
     def __init__(self, regions: Path) -> None:
         super().__init__(regions / FILE_NAME, LabelReader.attach, _ports, LABEL_ROW)
@@ -38,17 +39,17 @@ class Labels(CachedRegion[LabelReader]):
             return None if reader is None else reader.about()
 
     def ports(self) -> Records:
-        """LABEL_ROW [ports], by switch and port; empty where no labels are taken."""
+        """LABEL_ROW [ports], by switch and port; empty if no labels are collected."""
         return self.copy()[1]
 
     def coverage(self, last: int) -> Records:
-        """COVERAGE of the newest `last` telemetry intervals at most, the oldest first."""
+        """COVERAGE of at most the newest `last` telemetry intervals, the oldest first."""
         with self._lock:
             reader = self._attached()
             return np.zeros(0, COVERAGE) if reader is None else reader.coverage(last)
 
     def mean_coverage(self, seconds: float = 10.0) -> float | None:
-        """Mean of the newest telemetry intervals with traffic; None without any."""
+        """Mean coverage of the newest telemetry intervals with traffic; None without any."""
         about = self.about()
         if about is None:
             return None

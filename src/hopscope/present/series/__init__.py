@@ -1,1 +1,1 @@
-"""Values of places over time: from events of history, and of the last minutes from live state."""
+"""Values of places over time: from events of history, and for the last minutes also from the live state."""

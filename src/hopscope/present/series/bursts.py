@@ -1,4 +1,4 @@
-"""Bursts: short times in which a port or queue was above its limit, and the flows that contributed."""
+"""Bursts: short times in which a port or queue was above its limit, with the flows that contributed."""
 
 from __future__ import annotations
 
@@ -15,60 +15,61 @@ from .peaks import KINDS, add_peaks, span_of
 from .places import DROP, PLACE_METRICS
 
 MOST_EVENTS = 100_000
-"""Events that one search reads: the newest of the range."""
+"""Largest number of events that a search reads: the newest of the time range."""
 MOST_EARLIER = 20_000
-"""Beginnings and ends of alarms before the range that are read: what is open when it begins."""
+"""Largest number of beginnings and ends of alarms before the range that are read, to find the alarms that are
+open when it begins."""
 BACK_NS = 31 * 86_400 * 10**9
-"""How far back those are."""
+"""How far before the range they are read."""
 MOST_OF_FLOWS = 20_000
-"""Events at the places of the bursts found that are read for their flows."""
+"""Largest number of events at the places of bursts that are read to find their flows."""
 CONTRIBUTORS = 5
-"""Flows that are named for each burst."""
+"""How many flows are named for each burst."""
 Sort = Literal["start", "peak", "duration"]
 _TUPLE = ("src", "dst", "proto", "sport", "dport")
 
 
 @dataclass(slots=True)
 class Contributor:
-    """A flow with events at the place of a burst, while it lasted."""
+    """A flow that had events at the place of a burst while it lasted."""
 
     flow: dict[str, Any]
     events: int = 0
     highest_latency_ns: int | None = None
-    """Highest hop latency there."""
+    """Highest hop latency of the flow there."""
 
 
 @dataclass(slots=True)
 class Burst:
-    """A burst, and the flows with events at its place while it lasted."""
+    """A burst, and the flows that had events at its place while it lasted."""
 
     interval: Interval
     flows: int | None = 0
-    """None: not all events of its time were read."""
+    """Number of flows; None: not all events of the burst's time were read."""
     contributors: list[Contributor] = field(default_factory=list)
-    """Those with the highest hop latencies, then with the most events."""
+    """The flows with the highest hop latencies, or else with the most events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Which bursts."""
+    """The bursts to search for."""
 
     start_ns: int
     end_ns: int
     metric: str | None = None
-    """None: of all metrics of a place."""
+    """None: all metrics of a place."""
     above: int | None = None
-    """Values above it, instead of alarms."""
+    """Search for values above this number instead of alarms."""
     shortest_ns: int = 0
     longest_ns: int | None = None
-    """None: those that have not ended, too."""
+    """None: include those that have not ended."""
     node: int | None = None
     port: int | None = None
     sort: Sort = "start"
     limit: int = 50
 
     def takes(self, interval: Interval) -> bool:
-        """Whether an interval is one that is searched for."""
+        """Whether an interval meets the conditions."""
         place, duration = interval.place, interval.duration_ns
         if self.port not in (None, place.port) or not interval.overlaps(self.start_ns, self.end_ns):
             return False
@@ -78,10 +79,10 @@ class Search:
 
 
 def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool]:
-    """How many there are, the first ones in the order asked for, and whether there were more events than are
-    read.
+    """The number of bursts found, the first of them in the order of `search.sort`, and whether there were
+    more events than are read.
     """
-    metrics = (search.metric,) if search.metric else tuple(each for each in PLACE_METRICS if each != DROP)
+    metrics = (search.metric,) if search.metric else tuple(name for name in PLACE_METRICS if name != DROP)
     kinds = ALARM_KINDS if search.above is None else KINDS
     filters: Filters = {"start": search.start_ns, "end": search.end_ns, "metrics": metrics, "kinds": kinds}
     if search.node is not None:
@@ -93,11 +94,11 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
     rows.reverse()
     found = alarms(rows) if search.above is None else above(rows, search.above)
     cut = search.above is None and end_elsewhere(history, found, filters)
-    kept = [each for each in joined(found) if search.takes(each)]
+    kept = [interval for interval in joined(found) if search.takes(interval)]
     if search.above is None:
         cut |= add_peaks(history, kept, {"start": search.start_ns, "end": search.end_ns})
     kept.sort(key=lambda one: _rank(one, search.sort))
-    shown = [Burst(each) for each in kept[: search.limit]]
+    shown = [Burst(interval) for interval in kept[: search.limit]]
     cut |= bool(shown) and _contributors(history, shown, search)
     return len(kept), shown, table.truncated or cut
 
@@ -125,7 +126,7 @@ def _rank(interval: Interval, sort: Sort) -> tuple[int, int]:
 
 
 def _contributors(history: HistoryLike, found: list[Burst], search: Search) -> bool:
-    """Add flows. Whether some events were not read."""
+    """Add the contributing flows to the bursts; returns whether some events were not read."""
     spans = [span_of(one.interval, search.start_ns, search.end_ns) for one in found]
     places = [one.interval.place for one in found]
     ports = sorted({place.port for place in places if place.port is not None})
@@ -158,7 +159,9 @@ def _add_flows(burst: Burst, rows: list[dict[str, Any]]) -> None:
     flows: dict[tuple[Any, ...], Contributor] = {}
     for row in rows:
         here = place_of_row(row)
-        port = row["port"] if here.port is None else here.port  # a buffer has none; its packet left by one
+        port = (
+            row["port"] if here.port is None else here.port
+        )  # a buffer has no port, but its packet left by one
         if row["flow_id"] is None or (place.port is not None and port not in (None, place.port)):
             continue
         parts = dict(zip(_TUPLE, row["tuple"], strict=True))

@@ -32,7 +32,7 @@ class HeatRow:
     peak: int
     events: int
     values: Values
-    """Highest value by bucket; of `drop` the number of drop reports."""
+    """Highest value by bucket; for `drop`, the number of drop reports."""
 
 
 def find_highest(
@@ -44,9 +44,10 @@ def find_highest(
     samples: Samples | None,
     nodes: Sequence[int] = (),
 ) -> tuple[int, list[HeatRow], int | None]:
-    """Places with values in the range, how many there are, and since when samples are in it.
+    """The number of places with values in the time range, the first `rows` of them, and the time of the first
+    sample that is included.
 
-    Of all places those with the highest peaks are taken, or those with the most events (`sort` "events").
+    The places with the highest peaks are chosen, or (`sort` "events") those with the most events.
     """
     window: Filters = {"start": buckets.start_ns, "end": buckets.end_ns, "nodes": nodes}
     live = [] if samples is None else samples.over(metric, buckets)
@@ -86,7 +87,7 @@ def _sampled(live: Sequence[tuple[int, Sample]], nodes: Sequence[int]) -> dict[s
 
 
 def _at(found: Iterable[Place], metric: str, window: Filters) -> Filters:
-    """Filters of the chosen places."""
+    """Filters that select the chosen places."""
     filters: Filters = {**window, "nodes": sorted({place.node for place in found})}
     if metric != "link_utilization" and all(place.port is not None for place in found):
         filters["ports"] = sorted({place.port for place in found if place.port is not None})

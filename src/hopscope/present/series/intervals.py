@@ -1,7 +1,8 @@
 """Intervals in which values were above their limit: alarms, and runs of values above a number.
 
-An interval lasts from the event that raised it to the one that cleared it.  Its duration is by the switch's
-clock if both carry its time, else by that of the collector, whose reports come later and in batches.
+An interval lasts from the event that raised it to the one that cleared it.  Its duration is measured by the
+switch's clock if both events carry its time, else by the collector's clock, which is less exact because
+reports arrive later and in batches.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 ALARM_KINDS = (Kind.RAISED.label, Kind.CLEARED.label, Kind.THRESHOLD.label)
 STORING_KINDS = (Kind.NEW_KEY.label, Kind.CHANGE.label, Kind.PUSH.label)
-"""Kinds of events whose value becomes the stored one."""
+"""Kinds of events whose value becomes the stored value."""
 GAP_NS = 10**9
-"""Events of values above a limit without hysteresis that are no further apart are of one interval."""
+"""Events of values above a limit without hysteresis belong to one interval if they are no further apart."""
 _AGREE_NS = 2 * 10**9
-"""Reports are delayed by less than this."""
+"""Reports are delayed by less than this, so durations by both clocks differ by less."""
 _TURN_NS = 1 << 32
-"""After which times of 32 bits wrap."""
+"""Period after which 32-bit times wrap."""
 
 
 @dataclass(slots=True)
@@ -42,30 +43,31 @@ class Interval:
     peak: int = 0
     """Highest value of its events."""
     limit: int | None = None
-    """Value that it had to exceed."""
+    """The value that had to be exceeded."""
     reason: str | None = None
-    """Why its alarm was cleared."""
+    """Why the alarm was cleared."""
     flow_ids: set[int] = field(default_factory=set)
     """Flows whose reports raised it."""
     members: set[str] = field(default_factory=set)
-    """Members of a cluster that found it; empty texts: the only one."""
+    """Members of the cluster that found it; {""} without a cluster."""
 
     @property
     def clock(self) -> Literal["switch", "collector"]:
-        """Whose clock its duration is by."""
+        """The clock by which `duration_ns` is measured."""
         return "collector" if self._switch_ns is None else "switch"
 
     @property
     def duration_ns(self) -> int | None:
-        """None: it has no start or no end yet."""
+        """Its duration; None if it has no start or no end yet."""
         if self.start_ns is None or self.end_ns is None:
             return None
         return self.end_ns - self.start_ns if self._switch_ns is None else self._switch_ns
 
     @property
     def _switch_ns(self) -> int | None:
-        """Duration by the switch's clock; None: it lacks a time, or disagrees with the collector's. One that
-        was set or started again does, and one of 32 bits, which wraps every 4.3 s, after more than a turn.
+        """Duration by the switch's clock; None if a time is missing, or the duration disagrees with the
+        collector's. It disagrees if the switch's clock was set or restarted, or has 32 bits (it wraps every
+        4.3 s) and wrapped more than once.
         """
         if self.start_ns is None or self.end_ns is None:
             return None
@@ -77,7 +79,7 @@ class Interval:
         return its if its >= 0 and abs(its - ours) < _AGREE_NS else None
 
     def overlaps(self, since_ns: int, until_ns: int) -> bool:
-        """Whether part of it is in a time range."""
+        """Whether a part of the interval is in a time range."""
         return (self.start_ns or 0) < until_ns and (self.end_ns is None or self.end_ns >= since_ns)
 
 
@@ -96,7 +98,7 @@ _COLUMNS = (
 
 
 def event_rows(table: Table) -> Iterator[dict[str, Any]]:
-    """Rows of events with `time_ns`, and the columns that intervals are made of."""
+    """Rows of events with `time_ns`, `member`, and the columns from which intervals are made."""
     members = table["member"].tolist() if "member" in table.columns else [""] * len(table)
     columns = [times_ns(table["time"]), members, *(table[name].tolist() for name in _COLUMNS)]
     for row in zip(*columns, strict=True):
@@ -114,7 +116,9 @@ def place_of_row(row: Mapping[str, Any]) -> Place:
 
 
 def alarms(rows: Iterable[Mapping[str, Any]]) -> list[Interval]:
-    """Alarms of events in the order of time: raised to cleared; without hysteresis runs of events."""
+    """Alarms, from events in the order of time: from raised to cleared, or runs of
+    events without hysteresis.
+    """
     found: list[Interval] = []
     opened: dict[Any, Interval] = {}
     runs: dict[Any, Interval] = {}
@@ -139,7 +143,7 @@ def alarms(rows: Iterable[Mapping[str, Any]]) -> list[Interval]:
 
 
 def above(rows: Iterable[Mapping[str, Any]], value: int) -> list[Interval]:
-    """Runs of stored values above `value`, of events in the order of time; each ends with the first event
+    """Runs of stored values above `value`, from events in the order of time; each ends with the first event
     that is not above.
     """
     found: list[Interval] = []
@@ -158,27 +162,30 @@ def above(rows: Iterable[Mapping[str, Any]], value: int) -> list[Interval]:
 
 
 def joined(intervals: Iterable[Interval]) -> list[Interval]:
-    """Intervals with those of one place that overlap made one: of hop latencies, each flow has its own; of
-    all metrics, each member that hears of the place.
+    """Join overlapping intervals of one place: for hop latencies, each flow has its own interval; for all
+    metrics, each member that receives reports about the place has one.
     """
     found: list[Interval] = []
     last: dict[tuple[str, Place], Interval] = {}
-    for each in sorted(intervals, key=lambda one: one.start_ns or 0):
-        before = last.get((each.metric, each.place))
-        if before is None or not _same(before, each) or not _touches(before, each):
-            found.append(each)
-            last[each.metric, each.place] = each
+    for after in sorted(intervals, key=lambda interval: interval.start_ns or 0):
+        before = last.get((after.metric, after.place))
+        if before is None or not _same(before, after) or not _touches(before, after):
+            found.append(after)
+            last[after.metric, after.place] = after
             continue
-        before.peak = max(before.peak, each.peak)
-        before.flow_ids |= each.flow_ids
-        before.members |= each.members
-        if each.end_ns is None or (before.end_ns is not None and each.end_ns > before.end_ns):
-            before.end_ns, before.switch_end_ns, before.reason = each.end_ns, each.switch_end_ns, each.reason
+        before.peak = max(before.peak, after.peak)
+        before.flow_ids |= after.flow_ids
+        before.members |= after.members
+        if after.end_ns is None or (before.end_ns is not None and after.end_ns > before.end_ns):
+            before.end_ns, before.reason = after.end_ns, after.reason
+            before.switch_end_ns = after.switch_end_ns
     return found
 
 
 def _same(before: Interval, after: Interval) -> bool:
-    """Whether two of one place that overlap are one: a member has one alarm of a place, or of a flow."""
+    """Whether two overlapping intervals of one place are to be joined: they are from different flows or
+    members.
+    """
     return after.metric in OF_FLOWS or len(before.members | after.members) > 1
 
 
@@ -187,7 +194,7 @@ def _touches(before: Interval, after: Interval) -> bool:
 
 
 def event_key(row: Mapping[str, Any]) -> Any:
-    """What has a stored value and an alarm of its own: a place, or a flow there."""
+    """The key of an event's stored value and alarm: its place, or a flow at the place."""
     flow = row["flow_id"] if row["metric"] in OF_FLOWS else None
     return row["member"], row["metric"], place_of_row(row), flow
 
@@ -213,7 +220,7 @@ def _see(interval: Interval, row: Mapping[str, Any]) -> None:
 
 
 def is_measured(row: Mapping[str, Any]) -> bool:
-    """Whether a report had the value of an event; else its alarm was cleared for another reason."""
+    """Whether an event's value comes from a report. If not, its alarm was cleared for another reason."""
     return row["reason"] in (None, *MEASURED)
 
 
@@ -223,8 +230,8 @@ def _end(interval: Interval, row: Mapping[str, Any]) -> None:
 
 
 def _taken(opened: dict[Any, Interval], row: Mapping[str, Any]) -> Interval | None:
-    """The alarm that an event clears. A queue that is known without its port may be cleared at another one;
-    a key that left its table knows no flow.
+    """Remove and return the alarm that an event clears, or None. The alarm of a queue may be cleared by an
+    event that states another port, or none.
     """
     key = event_key(row)
     if key in opened:

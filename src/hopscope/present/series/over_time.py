@@ -23,40 +23,40 @@ from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, time
 from .samples import Samples
 
 MOST_ALARMS = 10_000
-"""Events of alarms that one series reads."""
+"""Largest number of events of alarms that are read for one series."""
 MOST_SHOWN = 200
-"""Alarms of one series: those with the highest peaks."""
+"""Largest number of alarms in one series: those with the highest peaks."""
 _EARLIER = (64, MOST_ALARMS)
-"""Events before the range that are searched for the stored value, and for an alarm that goes on: more if the
-newest of the switch, or of its port, are of other places.
+"""How many events before the range are searched for the stored value, and for an alarm that continues into
+it. The second number is used if the newest events of the switch or port are all about other places.
 """
 Values = list[int | None]
 
 
 @dataclass(slots=True)
 class Series:
-    """Values by bucket; None: none is known."""
+    """Values by bucket; None if none is known."""
 
     buckets: Buckets
     lowest: Values
     highest: Values
     latest: Values
     events: list[int]
-    """Events by bucket."""
+    """Number of events by bucket."""
     before: int | None = None
-    """Value of the last event before the first bucket: what was stored then."""
+    """Value of the last event before the first bucket, which is the stored value at its start."""
     alarms: list[Interval] = field(default_factory=list)
     alarm_count: int = 0
-    """How many alarms there were; `alarms` has the highest."""
+    """Number of all alarms; `alarms` has only those with the highest peaks."""
     truncated: bool = False
-    """There were more events of alarms, or of values during them, than are read."""
+    """Whether there were more events of alarms, or of values during them, than are read."""
     sampled_ns: int | None = None
-    """Since when samples of live state are in it, too; None: they are not."""
+    """Time of the first sample of the live state that is included; None: none is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whose values."""
+    """The metric and the place or flow whose values are requested."""
 
     metric: str
     node: int | None = None
@@ -65,7 +65,7 @@ class Asked:
     flow_id: int | None = None
 
     def filters(self, since_ns: int, until_ns: int) -> Filters:
-        """For history."""
+        """These conditions as filters for history."""
         found: Filters = {"start": since_ns, "end": until_ns}
         if self.node is not None:
             found["nodes"] = (self.node,)
@@ -76,13 +76,13 @@ class Asked:
         return found
 
     def takes(self, place: Place) -> bool:
-        """Whether values of a place are asked for."""
+        """Whether values of a place are requested."""
         pairs = ((self.node, place.node), (self.port, place.port), (self.ident, place.ident))
         return all(asked is None or asked == given for asked, given in pairs)
 
 
 def series(history: HistoryLike, asked: Asked, buckets: Buckets, samples: Samples | None) -> Series:
-    """Values of a port, a queue or a buffer, or of a flow. Without `samples` of events alone."""
+    """Values of a port, queue, buffer or flow; without `samples`, only from events."""
     count = buckets.count
     found = Series(buckets, [None] * count, [None] * count, [None] * count, [0] * count)
     filters = asked.filters(buckets.start_ns, buckets.end_ns)
@@ -108,8 +108,8 @@ def series(history: HistoryLike, asked: Asked, buckets: Buckets, samples: Sample
     _add_alarms(found, history, asked, filters)
     found.truncated |= add_peaks(history, found.alarms, filters)
     found.alarm_count = len(found.alarms)
-    highest = sorted(found.alarms, key=lambda each: -each.peak)[:MOST_SHOWN]
-    found.alarms = sorted(highest, key=lambda each: each.start_ns or 0)
+    highest = sorted(found.alarms, key=lambda alarm: -alarm.peak)[:MOST_SHOWN]
+    found.alarms = sorted(highest, key=lambda alarm: alarm.start_ns or 0)
     if samples is not None and asked.flow_id is None and asked.node is not None:
         _add_samples(found, asked, samples)
     return found
@@ -137,7 +137,7 @@ def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filt
     filters = {**filters, "metrics": (asked.metric,), "kinds": ALARM_KINDS}
     table = history.events(limit=MOST_ALARMS, order="oldest", **filters)
     found.truncated = found.truncated or table.truncated
-    found.alarms = [each for each in alarms(event_rows(table)) if asked.takes(each.place)]
+    found.alarms = [alarm for alarm in alarms(event_rows(table)) if asked.takes(alarm.place)]
     if asked.metric in OF_FLOWS and asked.flow_id is None:  # each flow has a stored value and an alarm
         found.alarms = joined(found.alarms)
         return
@@ -145,15 +145,15 @@ def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filt
     if asked.ident is not None or asked.metric not in WITH_IDENT:
         found.before = _stored_before(history, asked, earlier)
     before = alarms(reversed(_newest_before(history, asked, earlier)))
-    unended = [each for each in before if each.end_ns is None]
+    unended = [alarm for alarm in before if alarm.end_ns is None]
     if unended:
         begun = unended[-1]
-        ended = next((each for each in found.alarms if each.start_ns is None), None)
+        ended = next((alarm for alarm in found.alarms if alarm.start_ns is None), None)
         if ended is not None:
             begun.end_ns, begun.switch_end_ns, begun.reason = ended.end_ns, ended.switch_end_ns, ended.reason
             found.alarms.remove(ended)
         found.alarms.insert(0, begun)
-    found.alarms = joined(found.alarms)  # of one place, by several members
+    found.alarms = joined(found.alarms)  # several members may have alarms of the same place
 
 
 def _stored_before(history: HistoryLike, asked: Asked, earlier: Filters) -> int | None:
@@ -162,7 +162,7 @@ def _stored_before(history: HistoryLike, asked: Asked, earlier: Filters) -> int 
 
 
 def _newest_before(history: HistoryLike, asked: Asked, earlier: Filters) -> list[dict[str, Any]]:
-    """Events of the place that is asked for, the newest first."""
+    """The newest events of the requested place before the range, the newest first."""
     rows: list[dict[str, Any]] = []
     for limit in _EARLIER:
         table = history.events(limit=limit, **earlier)

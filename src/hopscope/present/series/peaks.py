@@ -1,4 +1,4 @@
-"""Peaks of intervals: the highest values between the events that begin and end them."""
+"""Peaks of intervals: the highest values between the events that begin and end an interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .intervals import ALARM_KINDS, Interval, event_rows, place_of_row
 from .places import Place
 
 MOST_VALUES = 100_000
-"""Events of values that are read: the newest of the range."""
+"""Largest number of events with values that are read: the newest of the time range."""
 KINDS = tuple(
     kind.label for kind in Kind if kind not in (Kind.FLOW_RECORD, Kind.LABEL_RECORD, Kind.PATH_CHANGE)
 )
@@ -22,27 +22,27 @@ _VALUES = tuple(kind for kind in KINDS if kind not in ALARM_KINDS)
 
 
 def span_of(interval: Interval, since_ns: int, until_ns: int) -> tuple[int, int]:
-    """First and last time (ns) of the part of an interval that a time range may have."""
+    """First and last time (ns) of the part of an interval that is in a time range."""
     start, end = interval.start_ns, interval.end_ns
     return max(since_ns, start or 0), until_ns if end is None else end
 
 
 def add_peaks(history: HistoryLike, found: Sequence[Interval], filters: Filters) -> bool:
-    """Raise the peaks of alarms to the highest values within the time range of the filters. Whether some were
-    not read.
+    """Raise the peaks of alarms to the highest values within the time range of the filters. Returns whether
+    some values were not read.
     """
     if not found:
         return False
     start_ns, end_ns = int(filters["start"]), int(filters["end"])  # type: ignore[arg-type]
-    spans = [span_of(each, start_ns, end_ns) for each in found]
+    spans = [span_of(alarm, start_ns, end_ns) for alarm in found]
     values: dict[tuple[str, Place], list[tuple[int, int]]] = defaultdict(list)
-    nodes = {each.place.node for each in found}
+    nodes = {alarm.place.node for alarm in found}
     chosen: Filters = {
         **filters,
         "start": min(start for start, _ in spans),
         "end": max(end for _, end in spans) + 1,
-        "nodes": () if None in nodes else sorted(nodes),  # the latency of a flow is of no switch
-        "metrics": sorted({each.metric for each in found}),
+        "nodes": () if None in nodes else sorted(nodes),  # flow latency belongs to no switch
+        "metrics": sorted({alarm.metric for alarm in found}),
         "kinds": _VALUES,
     }
     table = history.events(limit=MOST_VALUES, **chosen)
@@ -50,8 +50,8 @@ def add_peaks(history: HistoryLike, found: Sequence[Interval], filters: Filters)
         values[row["metric"], place_of_row(row)].append((row["time_ns"], row["value"]))
     for mine in values.values():
         mine.sort()
-    for each, (start, end) in zip(found, spans, strict=True):
-        mine = values[each.metric, each.place]
+    for alarm, (start, end) in zip(found, spans, strict=True):
+        mine = values[alarm.metric, alarm.place]
         during = mine[bisect_left(mine, (start, 0)) : bisect_left(mine, (end + 1, 0))]
-        each.peak = max([each.peak, *(value for _, value in during)])
+        alarm.peak = max([alarm.peak, *(value for _, value in during)])
     return table.truncated

@@ -1,4 +1,4 @@
-"""Places that have values, and the buckets of time that values are put into."""
+"""Places that have values, and the buckets of time into which values are put."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PLACE_METRICS = (
     *("hop_latency", "queue_occupancy", "queue_congestion", "link_utilization", "buffer_occupancy"),
     *("label_latency", "label_occupancy", "label_age", DROP),
 )
-"""Metrics of a port, a queue or a buffer; `drop`: drop reports."""
+"""Metrics of a port, queue or buffer; `drop` counts drop reports."""
 METRICS = (*PLACE_METRICS, "flow_latency")
 WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
 """Metrics whose places have a queue or a buffer."""
 OF_FLOWS = ("hop_latency", "flow_latency")
-"""Metrics whose stored values are those of a flow."""
+"""Metrics of which each flow has its own stored value."""
 _WIDTHS = (
     *(n * 10**6 * scale for scale in (1, 10, 100) for n in (1, 2, 5)),
     *(n * 10**9 for n in (1, 2, 5, 10, 15, 30)),
@@ -34,18 +34,18 @@ _WIDTHS = (
 
 
 class Place(NamedTuple):
-    """Where values are from."""
+    """The place where values were measured."""
 
     node: int
     port: int | None
     """None: unknown, or a buffer."""
     ident: int | None
-    """Queue or buffer; None: of the whole port."""
+    """Queue or buffer; None: the whole port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Equal parts of a time range, which begin at multiples of their width since the epoch."""
+    """Equal parts of a time range; each starts at a multiple of the width since the epoch."""
 
     start_ns: int
     width_ns: int
@@ -53,32 +53,36 @@ class Buckets:
 
     @classmethod
     def of(cls, since_ns: int, until_ns: int, most: int) -> Buckets:
-        """At most `most` + 1 buckets that cover a range, of a width that people read easily."""
+        """At most `most` + 1 buckets that cover a time range, with a round width."""
         span = max(1, until_ns - since_ns)
-        width = next((each for each in _WIDTHS if each * most >= span), -(-span // most))
+        width = next((width for width in _WIDTHS if width * most >= span), -(-span // most))
         start = since_ns // width * width
         return cls(start, width, -(-(max(until_ns, since_ns + 1) - start) // width))
 
     @property
     def end_ns(self) -> int:
-        """End of the last one."""
+        """End of the last bucket."""
         return self.start_ns + self.width_ns * self.count
 
     def at(self, time_ns: int) -> int | None:
-        """Index of a time; None: it is in none."""
+        """Index of the bucket of a time, or None if it is in no bucket."""
         index = (time_ns - self.start_ns) // self.width_ns
         return index if 0 <= index < self.count else None
 
 
 def times_ns(column: npt.NDArray[Any]) -> list[int]:
-    """ns since the epoch of a column of times, which is text if it came from another member."""
+    """A column of times as ns since the epoch. The column consists of texts if it
+    came from another member.
+    """
     if column.dtype.kind != "M":
         column = np.array([text.removesuffix("Z") for text in column.tolist()], "datetime64[ns]")
     return column.astype("datetime64[ns]").astype(np.int64).tolist()  # type: ignore[no-any-return]
 
 
 def integers(column: npt.NDArray[Any], missing: int = -1) -> npt.NDArray[np.int64]:
-    """A column of whole numbers below 2^63, also of a table from another member, with `missing` for None."""
+    """A column of whole numbers below 2^63 as int64, with `missing` for NULL; also from another member's
+    table.
+    """
     if column.dtype == object:
         return np.array([missing if value is None else value for value in column.tolist()], np.int64)
     return np.asarray(np.ma.filled(column.astype(np.int64), missing))
@@ -90,12 +94,12 @@ def place_rows(columns: Iterable[npt.NDArray[Any]]) -> list[Place]:
 
 
 def unit_of(metric: str) -> str | None:
-    """Unit of a metric's values; None: as the source sends them."""
+    """Unit of a metric's values; None: the unit that the source uses."""
     return None if metric == DROP else unit(Metric[metric.upper()])
 
 
 def limits_at(limits: LimitSettings, metric: str, node: int | None) -> MetricLimits | None:
-    """Limits of a metric in force at a switch (None: of all); None: the metric has none."""
+    """Limits of a metric at a switch (`node` None: the general limits); None if the metric has no limits."""
     if metric not in ThresholdSettings.model_fields:
         return None
     general: MetricLimits = getattr(limits.general, metric)

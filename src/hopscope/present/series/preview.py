@@ -1,15 +1,18 @@
-"""How many events other limits would have made, by the values in history.
+"""Estimates how many events other limits would have caused, from the values in history.
 
-History has the values that made events.  Between two of them a value was within ±T of the stored one, so
-what other limits would have made of it is known in part:
+History has the values that caused events.  Between two of these, a value was within ±T of the stored one, so
+the effect of other limits is known only in part:
 
-- Alarms of stored values are certain.  A value above a new limit that made no event is not known, so their
-  number is a lower bound; with the limits in force it is exact.
-- Changes are counted by comparing the stored values with the new T, one after the other.  That is exact if
-  every change was stored (T = 0), or with the T in force; else an estimate.
-- A bound holds always.  Let v and w be two values of one key.  With the new T, the stored value was within T
-  of v then.  If w differs from v by more than 2 T, there was a change after v, at the latest with w.  Just
-  after a new key or a push the stored value is v, and more than T is enough.
+- Alarms of stored values are certain.  Values above a new limit that caused no event are not known, so the
+number
+  of alarms is a lower bound; it is exact for the limits in force.
+- Changes are counted by comparing the stored values with the new T, one after the other.  The number is exact
+  if every change was stored (T = 0), and for the T in force; otherwise it is an estimate. - A lower bound of
+changes always holds.  Let v and w be two values of one key, w after v.  With the new T, the
+  stored value would have been within T of v.  So if w differs from v by more than 2 T, there would have been
+a
+  change after v, at the latest with w.  Just after a new key or a push, the stored value is v itself, so a
+  difference of more than T is enough.
 """
 
 from __future__ import annotations
@@ -33,19 +36,19 @@ from .intervals import event_key, event_rows, place_of_row
 from .places import Place, limits_at
 
 MOST_EVENTS = 200_000
-"""Events that a preview reads: the newest of the range. About a second of a processor."""
+"""Largest number of events that a preview reads: the newest of the range. This takes about one CPU second."""
 PLACES = 10
-"""Places that it names."""
+"""How many places a preview lists."""
 COUNTED = ("change", "raised", "cleared", "threshold")
-"""Kinds of events that limits make."""
+"""Kinds of events that limits cause."""
 _NEW, _PUSH, _CLEARED = Kind.NEW_KEY.label, Kind.PUSH.label, Kind.CLEARED.label
 KINDS = (_NEW, _PUSH, *COUNTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Limits of one metric to change, of all switches or of one: `given` has the new values; None: never,
-    "general": that of all switches.
+    """A change of a metric's limits, for all switches or for one. `given`: the new values by name; None:
+    never; "general": the value for all switches.
     """
 
     metric: str
@@ -53,7 +56,9 @@ class Proposal:
     given: Mapping[str, int | str | None]
 
     def applied(self, limits: LimitSettings) -> LimitSettings:
-        """All limits with the change. ValueError: they contradict each other, or a switch has no such one."""
+        """All limits with the change. ValueError: they contradict each other, or a
+        switch has no such limit.
+        """
         if self.node is None:
             if "general" in self.given.values():
                 raise ValueError('found "general", expected it for a single switch only')
@@ -63,10 +68,10 @@ class Proposal:
             return LimitSettings(general=general, switches=limits.switches)
         if self.metric not in SWITCH_METRICS:
             raise ValueError(f"{self.metric} has limits of all switches only")
-        own = next((each for each in limits.switches if each.node == self.node), SwitchLimits(node=self.node))
+        own = next((one for one in limits.switches if one.node == self.node), SwitchLimits(node=self.node))
         words = {name: _own(value) for name, value in self.given.items()}
         changed = SwitchMetricLimits(**{**getattr(own, self.metric).model_dump(), **words})
-        others = tuple(each for each in limits.switches if each.node != self.node)
+        others = tuple(one for one in limits.switches if one.node != self.node)
         switch = own.model_copy(update={self.metric: changed})
         return LimitSettings(general=limits.general, switches=(*others, switch))
 
@@ -77,7 +82,7 @@ def _own(value: int | str | None) -> int | str | None:
 
 @dataclass(slots=True)
 class Counts:
-    """Events by kind."""
+    """Number of events by kind."""
 
     change: int = 0
     raised: int = 0
@@ -88,38 +93,38 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of all events."""
         return self.change + self.raised + self.cleared + self.threshold + self.other
 
     def add(self, other: Counts) -> None:
-        """Add those of another place."""
+        """Add the numbers of another place."""
         for name in (*COUNTED, "other"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)
 class Preview:
-    """What a change of limits would have done."""
+    """What a change of limits would have caused."""
 
     had: Counts = field(default_factory=Counts)
     would: Counts = field(default_factory=Counts)
     at_least: int = 0
-    """There would have been at least as many, in all."""
+    """Lower bound of the number of all events that there would have been."""
     exact: bool = True
-    """`would` is exact; else an estimate, or a lower bound if T or a limit is lower than in force."""
+    """Whether `would` is exact. If not, it is an estimate."""
     lower_bound: bool = False
-    """There may have been more, because values that made no event are not stored."""
+    """Whether there may have been more, because values that caused no event are not stored."""
     places: list[tuple[Place, Counts, Counts]] = field(default_factory=list)
-    """Places with the most events, and what they had and would have had."""
+    """Places with the most events: (place, events that it had, events that it would have had)."""
     since_ns: int = 0
-    """Of events after this time."""
+    """Only events after this time were read."""
 
 
 def preview(
     history: HistoryLike, before: LimitSettings, proposal: Proposal, since_ns: int, until_ns: int
 ) -> Preview:
-    """Compare the limits in force, `before`, with a proposal over the events of a range. ValueError: the
-    proposal contradicts itself.
+    """Compare the limits in force, `before`, with a proposal, over the events of a time range. ValueError:
+    the proposal contradicts itself.
     """
     after = proposal.applied(before)
     metric = proposal.metric
@@ -154,7 +159,7 @@ def preview(
 
 
 def _judge(found: Preview, old: MetricLimits, new: MetricLimits) -> None:
-    """Whether counts of a switch with these limits are exact, or may be too low."""
+    """Note whether the counts of a switch with these limits are exact, or may be too low."""
     known = old.change == 0
     alarms_differ = (old.raise_above, old.clear_below) != (new.raise_above, new.clear_below)
     repeats = new.clear_below is None and new.raise_above is not None
@@ -167,7 +172,7 @@ def _judge(found: Preview, old: MetricLimits, new: MetricLimits) -> None:
 
 
 def _of_key(events: list[dict[str, Any]], old: MetricLimits, new: MetricLimits) -> tuple[Counts, Counts, int]:
-    """What a key had and would have had, and a lower bound of the latter."""
+    """The events that a key had and would have had, and a lower bound of the latter."""
     had, would = Counts(), Counts()
     for row in events:
         name = row["kind"] if row["kind"] in COUNTED else "other"
@@ -199,7 +204,7 @@ def _began_raised(events: list[dict[str, Any]]) -> bool:
 
 
 def _observations(events: Iterable[dict[str, Any]]) -> Iterable[tuple[int | None, dict[str, int]]]:
-    """Values in order, each with its events: `previous` by kind; None: the key left its table."""
+    """The values in order, each with its events (`previous` by kind); None when the key left its table."""
     time_value: tuple[int, int] | None = None
     kinds: dict[str, int] = {}
     for row in events:
@@ -227,7 +232,7 @@ class _Replay:
     counts: Counts
     alarm: bool
     stored: int | None = None
-    """None: not known yet."""
+    """The stored value; None: not known yet."""
 
     def left(self) -> None:
         """The key left its table, which clears its alarm."""
@@ -235,7 +240,7 @@ class _Replay:
         self.alarm, self.stored = False, None
 
     def see(self, value: int, kinds: Mapping[str, int]) -> None:
-        """One value, and the kinds of events that it made."""
+        """Take a value, and the events that it caused (`previous` by kind)."""
         limits, counts = self.limits, self.counts
         if _NEW in kinds:
             if self.alarm:
@@ -267,7 +272,7 @@ class _Replay:
 
 @dataclass(slots=True)
 class _Bound:
-    """Least number of changes: see the head of this module."""
+    """The lower bound of changes, see the module's docstring."""
 
     change: int | None
     changes: int = 0
@@ -279,7 +284,7 @@ class _Bound:
         self._from = None
 
     def see(self, value: int, *, new: bool, pushed: bool) -> None:
-        """One value; of a new key, or pushed: then it is the stored one."""
+        """Take a value. If it is the first of a new key or was pushed, it is the stored value."""
         if self.change is None:
             return
         if self._from is not None and not new:

@@ -1,7 +1,7 @@
-"""Values of all queues, buffers, links and labelling ports in the last minutes.
+"""Samples of all queues, buffers, links and labelling ports in the last minutes.
 
-An event is stored only when a value changes by more than T.  Changes within T are visible only in the newest
-values, so these are sampled once a second while a viewer asks for them.
+An event is stored only when a value changes by more than T.  Smaller changes are visible only in the live
+state, which is therefore sampled once a second while a viewer asks for samples.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..collector_state import CollectorState
 from .places import Buckets
 
 KEPT = 300
-"""Samples: five minutes."""
+"""Number of samples that are kept: five minutes."""
 MOST_PLACES = 8192
-"""Most places of a metric in one sample, those with the highest values: 4 bytes each, and 8 for their keys
-if these have changed."""
+"""Largest number of places in a sample of a metric: those with the highest values. Each takes 4 bytes, and 8
+for its key if the keys have changed."""
 IDLE_SECONDS = 60.0
-"""Sampling ends when nobody has asked for this time."""
+"""Sampling ends when nobody has asked for samples for this long."""
 FRESH_NS = 3 * 10**9
-"""A place without a report for this time has no value."""
+"""A place has no value if there was no report for this long."""
 _PERIOD_SECONDS = 1.0
 _GAUGES = (
     ("queue_occupancy", PortKind.QUEUE, 0),
@@ -48,11 +48,11 @@ class Sample:
 
     time_ns: int
     keys: Words
-    """uint64 [places], ascending, see `detect.places.keys_of`."""
+    """uint64 [places], ascending; see `detect.places.keys_of`."""
     values: npt.NDArray[np.uint32]
 
     def of(self, keys: Words) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
-        """Indices of the keys (ascending) that have a value here, and their values."""
+        """Indices of those `keys` (ascending) that have a value in this sample, and their values."""
         at = np.searchsorted(self.keys, keys)
         known = np.flatnonzero(at < len(self.keys))
         known = known[self.keys[at[known]] == keys[known]]
@@ -66,7 +66,7 @@ class Sample:
 
 
 class Samples:
-    """Samples of a collector, by metric. Threads may share one."""
+    """Samples of a collector, by metric. Threads may share it."""
 
     def __init__(self, state: CollectorState, now: Callable[[], int] = time.time_ns) -> None:
         self._state, self._now = state, now
@@ -78,7 +78,9 @@ class Samples:
         self._stop = threading.Event()
 
     def over(self, metric: str, buckets: Buckets) -> list[tuple[int, Sample]]:
-        """Samples in some buckets, with the bucket of each; they are taken from now on."""
+        """The samples in these buckets, each with the index of its bucket. Sampling
+        begins if it has not yet.
+        """
         if self._now() - buckets.end_ns > KEPT * 10**9:
             return []
         self.ask()
@@ -88,7 +90,9 @@ class Samples:
         return [(at, sample) for at, sample in found if at is not None]
 
     def ask(self) -> None:
-        """Take a sample now if there is none, and sample until nobody asks."""
+        """Start sampling, with a first sample now, unless it is running; it runs
+        until nobody asks any more.
+        """
         with self._lock:
             self._asked = time.monotonic()
             if self._thread is None and not self._stop.is_set():
@@ -135,7 +139,7 @@ class Samples:
             kept.append(Sample(now_ns, keys, values.astype(np.uint32)))
 
     def _gauges(self, now_ns: int) -> Iterator[tuple[str, Words, npt.NDArray[np.uint32]]]:
-        """The newest values of the port table, or a higher one that came and went since the last sample."""
+        """The newest values of the port table, or a higher value if there was one since the last sample."""
         rows = self._state.ports()
         by_port = queues_by_port(rows)
         rows = rows[now_ns - rows["last_ns"] < FRESH_NS]
