@@ -1,4 +1,4 @@
-"""Which events of a data folder are not in the lake yet."""
+"""The events of a data folder that are not in the lake yet."""
 
 from __future__ import annotations
 
@@ -11,31 +11,35 @@ from ..history.follow import EventFollower
 
 
 class Backlog:
-    """Follows the ends of local history; one thread uses it. HistoryError (of methods): see EventFollower."""
+    """Follows the ends of local history; only one thread may use it. HistoryError (of methods): see
+    EventFollower.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._follower = EventFollower(folder)
         self.ends: dict[int, int] = {}
-        """1 + the newest sequence of each shard, at the last `look`."""
+        """1 + the newest sequence of each shard, as of the last `look`."""
         self._oldest: dict[int, tuple[int, int, int]] = {}
-        """By shard, its mark, the time of the first event from there on, and when that was read."""
+        """By shard: its mark, the time of the first event from there on, and when that event was read."""
 
     def look(self) -> None:
-        """Look how far history goes now."""
+        """Read the present ends of history."""
         self.ends = {shard: self._follower.end(shard) for shard in self._follower.shards()}
 
     def waiting(self, marks: Mapping[int, int]) -> int:
-        """Events that are not in the lake."""
+        """Number of events that are not in the lake."""
         return sum(max(0, end - marks.get(shard, 0)) for shard, end in self.ends.items())
 
     def age_seconds(self, marks: Mapping[int, int]) -> float:
-        """Age of the oldest of them by its time, or by when it was found, if the clock was set back since; 0:
-        there is none.
+        """Age of the oldest event that is not in the lake, by its time, or by when it was found if the clock
+        has been set back since; 0 if there is none.
         """
         return max((self._age_ns(shard, marks.get(shard, 0)) for shard in self.ends), default=0) / 1e9
 
     def _age_ns(self, shard: int, mark: int) -> int:
-        """Age of the first event from the mark on, which is read once, since that may take a file."""
+        """Age of the first event from the mark on. Its time is remembered, since a
+        file may have to be read.
+        """
         if mark >= self.ends[shard]:
             return 0
         known = self._oldest.get(shard)

@@ -1,18 +1,20 @@
 """The lake: DuckLake, with its catalog in PostgreSQL and its files in a folder or an S3 bucket.
 
-`events`: one row is an event, identified by (member, incarnation, shard, sequence).  Its columns are those
-of `history/columns`, then `member` and `incarnation`, both VARCHAR.  It is partitioned by day of `time`, UTC.
+`events`: a row is an event, identified by (member, incarnation, shard, sequence).  The columns are those of
+`history/columns`, then `member` and `incarnation`, both VARCHAR.  The table is partitioned by day of `time`,
+UTC.
 
-`marks`: one row is a commit of a shard's events: `member`, `incarnation`, `shard` USMALLINT, `next` UBIGINT,
-`time` TIMESTAMP_NS.  The mark, the first event that the lake does not have, is the highest `next`.
+`marks`: a row is a commit of a shard's events: `member`, `incarnation`, `shard` USMALLINT, `next` UBIGINT,
+`time` TIMESTAMP_NS.  The mark of a shard, the first event that the lake does not have, is the highest `next`.
 
-`gaps`: one row is `events` of a shard, from `first` to before `next`, that are below the mark and not in the
-lake: `member`, `incarnation`, `shard`, `first`, `next`, `events` UBIGINT, `reason` VARCHAR, `time`.  Reasons
-are `history` (they were lost before), `retention`, and `missing` (their member writes those that it has).
+`gaps`: a row states that a number of events of a shard (`events`), from `first` to before `next`, are below
+the mark but not in the lake: `member`, `incarnation`, `shard`, `first`, `next`, `events` UBIGINT, `reason`
+VARCHAR, `time`.  Reasons are `history` (local history had lost them), `retention` (deleted because of their
+age), and `missing` (the member will write those that it still has).
 
-A member's events come in one transaction with their marks.  All members of a lake use one schema of the
-database; beside the tables of DuckLake it has two of our own: `hopscope_lake` (version of the tables, and a
-generation, which a rebuilt catalog has a new one of) and `hopscope_member` (which incarnation writes as a
+A member's events are committed in one transaction with their marks.  All members of a lake use one schema of
+the database.  Beside DuckLake's tables, it has two of our own: `hopscope_lake` (version of the tables, and a
+generation, which changes when the catalog is rebuilt) and `hopscope_member` (which incarnation writes as a
 member).
 """
 
@@ -40,7 +42,7 @@ from .extensions import connect_with_extensions
 __all__ = ["VERSION", "Lake", "LakeError", "create"]
 
 VERSION = 1
-"""Version of the tables; a later one is rejected."""
+"""Version of the tables; a lake with a later version is rejected."""
 EVENT_COLUMNS = ", ".join(name for name, _ in COLUMNS) + ", member, incarnation"
 """Columns of `events`, in order."""
 _OF_SHARD = "member VARCHAR, incarnation VARCHAR, shard USMALLINT"
@@ -51,16 +53,16 @@ _SESSION = (
     "options='-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 "
     "-c idle_in_transaction_session_timeout=600s'"
 )
-"""Neither end waits for long for another that is gone without a word."""
+"""Connection options, by which neither end waits long if the other one disappears silently."""
 _MARK_ROWS = 4096
-"""Marks are rows of the database, not files, if a commit has fewer."""
+"""If a commit has fewer marks, they become rows in the database instead of files."""
 
 
 class Lake:
-    """DuckDB with the lake attached, which must exist (`create`); one thread uses it at a time.
+    """DuckDB with the lake attached, which must exist (`create`); only one thread may use it at a time.
 
-    `read_only`: nothing can be written. `connection`: of `prepared`, instead of `memory_bytes` and `threads`.
-    LakeError: it cannot be reached, is not there, or is of a later version.
+    `read_only`: nothing can be written. `connection`: a result of `prepared`, instead of `memory_bytes` and
+    `threads`.  LakeError: the lake cannot be reached, does not exist, or has a later version.
     """
 
     def __init__(
@@ -75,9 +77,9 @@ class Lake:
     ) -> None:
         self.settings = settings
         self.schema = schema or settings.schema_name
-        """Of the catalog in the database."""
+        """The catalog's schema in the database."""
         self.connection = connection or prepared(settings, memory_bytes=memory_bytes, threads=threads)
-        """DuckDB; `cursor()` of it makes connections for other threads."""
+        """DuckDB; its method `cursor()` makes connections for other threads."""
         try:
             self._attach(read_only)
         except BaseException:
@@ -105,17 +107,19 @@ class Lake:
 
     @property
     def name(self) -> str:
-        """The attached database in DuckDB, as functions of DuckLake take it."""
+        """Name of the attached database in DuckDB, for DuckLake's functions."""
         return _CATALOG
 
     def snapshot(self) -> int:
-        """The newest snapshot: `FROM {lake.events} AT (VERSION => n)` reads it while it is kept."""
+        """Number of the newest snapshot; `FROM {lake.events} AT (VERSION => n)` reads it as long as it is
+        kept.
+        """
         row = self.connection.execute(f"SELECT id FROM {_CATALOG}.current_snapshot()").fetchone()
         assert row is not None
         return int(row[0])
 
     def generation(self) -> str:
-        """Changes when the catalog is built again."""
+        """The catalog's generation, which changes when the catalog is rebuilt."""
         return self._own()[1]
 
     def _attach(self, read_only: bool) -> None:
@@ -134,7 +138,7 @@ class Lake:
             )
 
     def _own(self) -> tuple[int, str]:
-        """Version and generation."""
+        """The lake's version and generation."""
         row = self.connection.execute(
             f"SELECT version, generation FROM __ducklake_metadata_{_CATALOG}.{self.schema}.hopscope_lake"
         ).fetchone()
@@ -143,7 +147,7 @@ class Lake:
         return int(row[0]), str(row[1])
 
     def named(self, error: duckdb.Error) -> LakeError:
-        """An error of DuckDB as one line, without what attaching it was passed."""
+        """A DuckDB error as a LakeError with one line, without the options of the connection."""
         text = _line(error)
         if "creating a new DuckLake is explicitly disabled" in text or "hopscope_lake" in text:
             return LakeError(
@@ -155,7 +159,7 @@ class Lake:
         return LakeError(f"{self.settings.place}: {text}")
 
     def close(self) -> None:
-        """Close DuckDB, and with it its connections to the database."""
+        """Close DuckDB and its connections to the database."""
         end(self.connection)
 
     def __enter__(self) -> Lake:
@@ -168,8 +172,8 @@ class Lake:
 
 
 def prepared(settings: LakeSettings, *, memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
-    """DuckDB that can attach the lake: what takes a quarter of a second, and no server. LakeError: a key or a
-    file of certificates cannot be read.
+    """A DuckDB that is ready to attach the lake. This takes a quarter of a second, and needs no server.
+    LakeError: a key or a file of certificates cannot be read.
     """
     connection = connect_with_extensions(memory_bytes, threads)
     try:
@@ -184,7 +188,7 @@ def prepared(settings: LakeSettings, *, memory_bytes: int, threads: int) -> duck
 def end(connection: duckdb.DuckDBPyConnection) -> None:
     """Close a connection to the lake, whatever state it is in.
 
-    Its transaction is rolled back first: where closing has to do that and the database is gone, DuckDB aborts
+    First, its transaction is rolled back: if closing has to do so after the database is gone, DuckDB aborts
     the process.
     """
     for step in (partial(connection.execute, "ROLLBACK"), connection.close):
@@ -194,8 +198,8 @@ def end(connection: duckdb.DuckDBPyConnection) -> None:
 
 @contextmanager
 def alone(lake: Lake, database: Database) -> Iterator[None]:
-    """A transaction during which no member commits: DuckLake refuses to delete from a table that others have
-    inserted into meanwhile, which somebody always has if there are many members.
+    """A transaction during which no member commits. DuckLake refuses to delete from a table into which others
+    have inserted meanwhile; with many members, one always has.
     """
     with database.locked(COMMIT):
         lake.connection.execute("BEGIN")
@@ -204,9 +208,10 @@ def alone(lake: Lake, database: Database) -> Iterator[None]:
 
 
 def create(settings: LakeSettings, database: Database | None = None) -> bool:
-    """Make what the lake lacks; returns whether there was none. Many may do so at once.
+    """Create the lake if it does not exist; returns whether it did not. Many processes may do so at once.
 
-    LakeError: the database or the store cannot be reached, refuses, or speaks another language than English.
+    LakeError: the database or the store cannot be reached or refuses, or the database's messages are not in
+    English.
     """
     if database is None:
         with Database(settings) as database:
@@ -229,7 +234,7 @@ def _exists(database: Database, schema: str) -> bool:
 
 
 def make_tables(settings: LakeSettings, schema: str, database: Database) -> None:
-    """Make the catalog in a schema of the database. What a killed process left of one is made again."""
+    """Create the catalog in a schema of the database; an incomplete one of a killed process is replaced."""
     if settings.data.startswith("/"):
         try:
             Path(settings.data).mkdir(parents=True, exist_ok=True)
@@ -275,19 +280,20 @@ def make_tables(settings: LakeSettings, schema: str, database: Database) -> None
 
 
 def files_folder(settings: LakeSettings) -> str:
-    """Where the files of the lake are, ending with a slash; nothing else may be there."""
+    """The folder of the lake's files, with a slash at the end; it may contain nothing else."""
     return f"{settings.data.rstrip('/')}/{settings.schema_name}/"
 
 
 def events_folder(settings: LakeSettings) -> str:
-    """Where the files of `events` are, a folder for each day."""
+    """The folder of the files of `events`, which has a folder for each day."""
     return f"{files_folder(settings)}hopscope/events/"
 
 
 def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: list[list[str | int]]) -> None:
-    """Insert rows, which lack their last column, the time.
+    """Insert rows; the last column, the time, is added.
 
-    As literals: for parameters DuckDB imports Pandas, if it is installed, which takes 1.5 s of a processor.
+    Values are written as literals: for parameters, DuckDB imports Pandas if it is installed, which takes 1.5
+    CPU seconds.
     """
     if not rows:
         return
@@ -298,13 +304,13 @@ def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: list[li
 
 
 def _configure(connection: duckdb.DuckDBPyConnection, settings: LakeSettings) -> None:
-    """Limits of waiting and trying again, and how to reach the store. LakeError as of `store_statements`."""
+    """Set how often DuckLake retries, and how to reach the store. LakeError: see `store_statements`."""
     for statement in ("SET ducklake_max_retry_count = 100", *store_statements(settings)):
         connection.execute(statement)
 
 
 def store_statements(settings: LakeSettings) -> list[str]:
-    """Statements after which DuckDB, with httpfs, reads the lake's files; the key is in them. LakeError: a
+    """SQL statements that let DuckDB, with httpfs, read the lake's files; they contain the key. LakeError: a
     file of certificates is missing, or the key cannot be read.
     """
     ca_file = certificates(settings)
@@ -324,7 +330,7 @@ def store_statements(settings: LakeSettings) -> list[str]:
 
 
 def certificates(settings: LakeSettings) -> str:
-    """The file of certificates to verify servers with; empty: none is known. LakeError: it is missing."""
+    """The file of certificates that verify servers; empty if none is known. LakeError: it is missing."""
     if settings.ca_file is not None:
         if not os.access(settings.ca_file, os.R_OK):
             raise LakeError(f"{settings.ca_file}: it is missing, or cannot be read")
@@ -334,7 +340,9 @@ def certificates(settings: LakeSettings) -> str:
 
 
 def _make_secrets(connection: duckdb.DuckDBPyConnection, settings: LakeSettings) -> None:
-    """Passwords and keys, which no error message shows. LakeError: one cannot be read."""
+    """Give DuckDB passwords and keys as secrets, which no error message shows.
+    LakeError: one cannot be read.
+    """
     address = Address.of(settings)
     connection.execute(
         f"CREATE SECRET database (TYPE postgres, HOST {quoted(address.host)}, PORT {address.port},"
@@ -353,7 +361,7 @@ def _make_secrets(connection: duckdb.DuckDBPyConnection, settings: LakeSettings)
 
 
 def _store(settings: LakeSettings) -> str:
-    """The S3 server."""
+    """The secret that describes the S3 server."""
     words = ["TYPE s3", f"REGION {quoted(settings.region)}"]
     if settings.endpoint:
         parts = urlsplit(settings.endpoint)
@@ -369,7 +377,7 @@ def _store(settings: LakeSettings) -> str:
 
 
 def _line(error: duckdb.Error) -> str:
-    """The cause in an error of DuckDB, in one line, without what attaching the lake was passed."""
+    """The cause of a DuckDB error as one line, without the options of the connection."""
     text = " ".join(str(error).split())
     _, found, cause = text.rpartition("connection to server")
     return found + cause if found else text.replace(_SESSION, "")[:400]

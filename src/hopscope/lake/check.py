@@ -1,4 +1,4 @@
-"""Looks whether the lake has each event once, by its marks, and whether its files are there."""
+"""Checks whether the lake has each event up to its marks exactly once, and whether its files exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shard = tuple[str, str, int]
 
 @dataclass(slots=True)
 class ShardState:
-    """One shard of a member, as it is in the lake."""
+    """One shard of a member in the lake."""
 
     member: str
     incarnation: str
@@ -31,47 +31,47 @@ class ShardState:
     events: int = 0
     distinct: int = 0
     gaps: dict[str, int] = field(default_factory=dict)
-    """Events below the mark that the lake states not to have, by reason."""
+    """Number of events below the mark that are listed as gaps, by reason."""
     beyond: int = 0
-    """Events at or after the mark."""
+    """Number of events at or after the mark."""
 
     @property
     def doubled(self) -> int:
-        """Events that are there more than once."""
+        """Number of surplus copies of events."""
         return self.events - self.distinct
 
     @property
     def missing(self) -> int:
-        """Events below the mark that are neither there nor stated as lost or deleted because of their age."""
+        """Number of events below the mark that are neither in the lake nor listed as lost or expired."""
         stated = sum(count for reason, count in self.gaps.items() if reason != "missing")
         return self.next - (self.distinct - self.beyond) - stated
 
     @property
     def problem(self) -> str:
-        """What is wrong; empty: nothing."""
+        """What is wrong; empty if nothing is."""
         parts = ((self.missing, "missing"), (self.doubled, "doubled"), (self.beyond, "after the mark"))
-        return ", ".join(f"{count:,} {what}" for count, what in parts if count)
+        return ", ".join(f"{count:,} {kind}" for count, kind in parts if count)
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a check found, in one snapshot."""
+    """The result of a check of one snapshot."""
 
     snapshot: int
     shards: list[ShardState]
     files: int
     bytes: int
     problems: list[str]
-    """About files; one line each. If a file is missing, shards are not counted."""
+    """Problems with files, one line each. If there are any, `shards` is empty."""
 
     @property
     def whole(self) -> bool:
-        """Whether everything is right."""
+        """Whether no problem was found."""
         return not self.problems and not any(shard.problem for shard in self.shards)
 
 
 def check(lake: Lake) -> Checked:
-    """Check one snapshot; it reads the identities of all events. Raises LakeError."""
+    """Check the newest snapshot, which reads the identities of all events. Raises LakeError."""
     try:
         snapshot = lake.snapshot()
         files = dict(_files(lake, snapshot))
@@ -83,7 +83,7 @@ def check(lake: Lake) -> Checked:
 
 
 def _files(lake: Lake, snapshot: int) -> Iterator[tuple[str, int]]:
-    """Path and size of every file of a snapshot, as the catalog has them."""
+    """Path and size of every file of a snapshot, according to the catalog."""
     for table in TABLES:
         yield from lake.connection.execute(
             f"SELECT data_file, data_file_size_bytes FROM ducklake_list_files('{lake.name}', '{table}',"
@@ -92,13 +92,13 @@ def _files(lake: Lake, snapshot: int) -> Iterator[tuple[str, int]]:
 
 
 def sizes_of(lake: Lake) -> dict[str, int]:
-    """Path and size of every file in the folder of the lake's files; empty: there is none."""
+    """Path and size of every file in the folder of the lake's files."""
     pattern = quoted(f"{files_folder(lake.settings)}**/*.parquet")
     return dict(lake.connection.execute(f"SELECT filename, size FROM read_blob({pattern})").fetchall())
 
 
 def readable(lake: Lake, path: str) -> bool:
-    """Whether a file is a whole Parquet file; a killed writer may leave one in a folder that is not."""
+    """Whether a file is a complete Parquet file; in a folder, a killed writer may leave an incomplete one."""
     try:
         lake.connection.execute(f"SELECT 1 FROM parquet_file_metadata({quoted(path)})").fetchall()
     except duckdb.InvalidInputException:
@@ -144,9 +144,9 @@ def _shards(lake: Lake, snapshot: int) -> list[ShardState]:
 
 
 def _days(lake: Lake, snapshot: int) -> list[date]:
-    """Days of which a snapshot has events, the oldest first: those of its files. LakeError: one has none.
+    """The days of a snapshot's files, the oldest first. LakeError: a file is in no folder of a day.
 
-    Copies of an event have one time, so they are of one day.
+    Copies of an event have the same time, so they are in the same day.
     """
     days = set()
     for (path,) in lake.connection.execute(
@@ -161,5 +161,5 @@ def _days(lake: Lake, snapshot: int) -> list[date]:
 
 
 def _of_day(day: date) -> str:
-    """The condition of its events."""
+    """The SQL condition that selects the events of a day."""
     return f"time >= TIMESTAMP_NS '{day} 00:00:00' AND time < TIMESTAMP_NS '{day} 00:00:00' + INTERVAL 1 DAY"

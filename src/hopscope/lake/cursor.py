@@ -1,7 +1,7 @@
-"""Where a page of events of all members ends: `after` of the next one.
+"""The end of a page of events of all members, which is the argument `after` for the next page.
 
-Events are ordered by time, then member, shard, sequence and incarnation; newest first, by all of them
-downwards; `sequence`: by all but time.
+Events are ordered by time, then member, shard, sequence and incarnation.  With the newest first, all of them
+are descending; the order `sequence` leaves out the time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 PATTERN = r"\d{1,19}-\d{1,5}-\d{1,20}-[A-Za-z0-9._-]{1,64}(@[A-Za-z0-9_-]{1,64})?"
 _KEY = ("time", "member", "shard", "sequence", "incarnation")
 _FIRST, _LAST = "0-0", f"{2**16 - 1}-{2**64 - 1}"
-"""Shard and sequence before and after all others."""
+"""A shard and sequence before, and after, all others."""
 
 
 def order_sql(order: Order) -> str:
-    """Columns of ORDER BY."""
+    """The columns for ORDER BY."""
     down = " DESC" if order == "newest" else ""
     return ", ".join(f"{column}{down}" for column in _KEY[order == "sequence" :])
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCursor:
-    """The last event of a page. Without `incarnation` all of that member's are meant."""
+    """The last event of a page. Without `incarnation`, it stands for all incarnations of the member."""
 
     time_ns: int
     member: str
@@ -46,7 +46,7 @@ class ClusterCursor:
 
     @classmethod
     def parse(cls, text: str) -> ClusterCursor:
-        """Raises HistoryError."""
+        """Read the text form of a cursor. Raises HistoryError."""
         if re.fullmatch(PATTERN, text) is None:
             raise HistoryError(f"after: expected the `after` of a page of the cluster, found {text[:60]!r}")
         time_ns, shard, sequence, member = text.split("-", 3)
@@ -55,7 +55,7 @@ class ClusterCursor:
 
     @classmethod
     def last(cls, table: Table) -> ClusterCursor:
-        """The last row of a table of events, which is not empty."""
+        """The cursor of the last row of a table of events, which must not be empty."""
         found: list[Any] = [table[name][-1:].tolist()[0] for name in _KEY[1:]]
         return cls(int(table["time"][-1:].astype(np.int64)[0]), *found)
 
@@ -64,18 +64,18 @@ class ClusterCursor:
         return f"{self.time_ns}-{self.shard}-{self.sequence}-{self.member}{incarnation}"
 
     def of(self, member: str, order: Order) -> str:
-        """What a member's own history takes as `after` to continue with its first event that comes after
-        this one.
+        """The argument `after` for a member's own history, which then continues with the member's first event
+        after this one.
         """
         if member == self.member:
             return f"{self.time_ns}-{self.shard}-{self.sequence}"
-        all_to_come = (member < self.member) == (order == "newest")
+        comes_later = (member < self.member) == (order == "newest")
         if order == "newest":
-            return f"{self.time_ns}-{_LAST if all_to_come else _FIRST}"
-        return f"{self.time_ns - all_to_come}-{_LAST}"
+            return f"{self.time_ns}-{_LAST if comes_later else _FIRST}"
+        return f"{self.time_ns - comes_later}-{_LAST}"
 
     def limited(self, filters: Filters, order: Order) -> Filters:
-        """Filters of the page that comes after this event: of times, too."""
+        """The filters, with their time range limited to the page after this event."""
         start, end = filters.get("start"), filters.get("end")
         if order == "newest":
             ends = [self.time_ns + 1, *([] if end is None else [to_ns(end)])]
@@ -85,7 +85,7 @@ class ClusterCursor:
         return filters
 
     def sql(self, order: Order) -> str:
-        """The condition of events that come after this one."""
+        """The SQL condition of events that come after this one."""
         key = [
             f"make_timestamp_ns({self.time_ns})",
             quoted(self.member),
@@ -95,7 +95,7 @@ class ClusterCursor:
         ][: 5 if self.incarnation else 4]
         sign, later = "<" if order == "newest" else ">", ""
         for column, value in reversed(list(zip(_KEY, key, strict=False))[order == "sequence" :]):
-            # a comparison of rows would keep DuckDB from leaving out files
+            # with a comparison of rows, DuckDB could not skip files
             later = f"({column} {sign} {value}" + (f" OR ({column} = {value} AND {later}))" if later else ")")
         return later if order == "sequence" else f"time {sign}= {key[0]} AND {later}"
 

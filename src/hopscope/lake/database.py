@@ -1,4 +1,4 @@
-"""The database of the catalog, PostgreSQL: connections to it beside DuckDB's own, and their locks."""
+"""PostgreSQL, the database of the catalog: connections beside DuckDB's own, and locks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
 
 ANSWER_SECONDS = 20.0
-"""How long the database may take for an answer."""
+"""How long the database may take to answer."""
 LOCK_SECONDS = 15.0
-"""How long a lock is awaited; less than ANSWER_SECONDS."""
+"""How long to wait for a lock; less than ANSWER_SECONDS."""
 _SPACE = 0x686F70
-"""Of all advisory locks, those of lakes."""
+"""First key of the advisory locks, which sets those of lakes apart from others."""
 COMMIT = "commit"
-"""Lock of those who commit. Without it DuckLake tries again while others are first, which takes seconds with
-many."""
+"""The lock to hold for a commit. Without it, DuckLake retries whenever another commit came first, which takes
+seconds if there are many members."""
 _ENGLISH = ("C", "POSIX", "en_", "English")
 
 
 class LakeError(HopscopeError):
-    """The lake cannot be used now: one line with the place, the problem, and what to do."""
+    """The lake cannot be used now. The message is one line: the place, the problem, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the database is, and as whom."""
+    """The address of the database, and the user."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class Address:
 
     @classmethod
     def of(cls, settings: LakeSettings) -> Address:
-        """LakeError: the URL is no good, or the password cannot be read."""
+        """The address in the settings. LakeError: the URL is invalid, or the password cannot be read."""
         try:
             parts = urlsplit(settings.catalog)
             password = settings.password or unquote(parts.password or "")
@@ -63,9 +63,9 @@ class Address:
 
 
 class Database:
-    """One connection; LakeError (of all methods): what the database answers, or that it does not.
+    """One connection. All methods may raise LakeError: the database reports an error, or does not answer.
 
-    The server ends a session whose client is gone without a word after 25 s, and with it its locks.
+    If a client disappears silently, the server ends its session, and releases its locks, after 25 s.
     """
 
     def __init__(self, settings: LakeSettings) -> None:
@@ -102,7 +102,7 @@ class Database:
             self.run(f"SET {name} = '{value}'" if name != "search_path" else f"SET {name} = {value}")
 
     def run(self, statement: str, **given: Any) -> list[list[Any]]:
-        """Rows of the answer of one statement; none if it has no rows."""
+        """Run one statement; returns its rows."""
         try:
             return self._connection.run(statement, **given) or []
         except Exception as error:
@@ -114,7 +114,9 @@ class Database:
         return LakeError(f"{self.place}: {message}")
 
     def check_language(self) -> None:
-        """DuckLake recognises messages of conflicts, which it tries again, in English alone."""
+        """Check that messages are in English: only then, DuckLake recognises conflicts, after which it
+        retries.
+        """
         ((language,),) = self.run("SELECT current_setting('lc_messages')")
         if language and not language.startswith(_ENGLISH):
             raise LakeError(
@@ -123,7 +125,7 @@ class Database:
             )
 
     def lock(self, name: str) -> None:
-        """Hold a lock of the lake until `unlock`, or until the connection ends."""
+        """Take a lock of the lake, and hold it until `unlock`, or until the connection ends."""
         try:
             self.run("SELECT pg_advisory_lock(:space, :key)", space=_SPACE, key=self._key(name))
         except LakeError as error:
@@ -134,17 +136,17 @@ class Database:
             ) from None
 
     def try_lock(self, name: str) -> bool:
-        """Hold a lock, if no other session has it."""
+        """Take a lock, unless another session holds it; returns whether it was taken."""
         ((got,),) = self.run("SELECT pg_try_advisory_lock(:space, :key)", space=_SPACE, key=self._key(name))
         return bool(got)
 
     def unlock(self, name: str) -> None:
-        """Give a lock back."""
+        """Release a lock."""
         self.run("SELECT pg_advisory_unlock(:space, :key)", space=_SPACE, key=self._key(name))
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock for the length of a block."""
+        """Hold a lock during a `with` block."""
         self.lock(name)
         try:
             yield
@@ -152,12 +154,12 @@ class Database:
             self.unlock(name)
 
     def _key(self, name: str) -> int:
-        """Number of a lock, int4: of this lake among those of the database."""
+        """Second key of a lock, int4, which sets the locks of this lake apart from those of other lakes."""
         return zlib.crc32(f"{self._schema}/{name}".encode()) - 2**31
 
     def close(self) -> None:
         """End the session."""
-        with suppress(Exception):  # whatever is wrong with it, it is gone
+        with suppress(Exception):  # whatever fails, the session is not used any more
             self._connection.close()
 
     def __enter__(self) -> Database:

@@ -1,6 +1,6 @@
-"""DuckDB's extensions, from wheels: they are loaded by path, so that nothing is ever fetched.
+"""DuckDB's extensions, from wheels. They are loaded by path, so that nothing is ever downloaded.
 
-DuckDB checks their signatures, which takes 0.4 s of a processor. The first process that loads them does;
+DuckDB checks their signatures, which takes 0.4 CPU seconds. Only the first process that loads them does so;
 later ones load the same files unchecked, as long as their size, inode and times have not changed.
 """
 
@@ -25,7 +25,9 @@ NAMES = ("httpfs", "ducklake", "postgres_scanner")
 
 
 def extension_files(names: Sequence[str] = NAMES) -> list[Path]:
-    """Their files, in the order in which they load. LakeError: one is missing, or is for another DuckDB."""
+    """The extensions' files, in the order to load them. LakeError: one is missing,
+    or is for another DuckDB.
+    """
     found, version = [], importlib.metadata.version("duckdb")
     for name in names:
         spec = importlib.util.find_spec(f"duckdb_extension_{name}")
@@ -41,7 +43,7 @@ def extension_files(names: Sequence[str] = NAMES) -> list[Path]:
 
 
 def check_lake() -> None:
-    """LakeError: what the lake needs is not installed."""
+    """Check that everything that a lake needs is installed. LakeError: something is not."""
     extension_files()
     if importlib.util.find_spec("pg8000") is None:
         raise LakeError(f"lake: pg8000 is missing; {_help()}")
@@ -52,8 +54,8 @@ def _help() -> str:
 
 
 def connect_with_extensions(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
-    """DuckDB in memory with all extensions; it loads nothing unsigned later. LakeError: one is missing or
-    damaged.
+    """An in-memory DuckDB with all extensions, which loads nothing unsigned later. LakeError: an extension is
+    missing or damaged.
     """
     import duckdb
 
@@ -68,7 +70,7 @@ def connect_with_extensions(memory_bytes: int, threads: int) -> duckdb.DuckDBPyC
             except duckdb.Error as error:
                 raise LakeError(f"lake: {path.name} cannot be loaded ({error}); {_help()}") from error
         connection.execute("SET GLOBAL allow_unsigned_extensions = false")
-        connection.execute("SET enable_external_file_cache = true")  # a lake's files may be far away
+        connection.execute("SET enable_external_file_cache = true")  # a lake's files may be remote
     except BaseException:
         connection.close()
         raise
@@ -78,7 +80,7 @@ def connect_with_extensions(memory_bytes: int, threads: int) -> duckdb.DuckDBPyC
 
 
 def _checked(files: Sequence[Path]) -> str:
-    """Name of the file in the cache that says that these files have valid signatures."""
+    """Name of the file in the cache whose existence says that these files have valid signatures."""
     states = [(path, path.stat()) for path in files]
     text = [(str(path), s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for path, s in states]
     return f"extensions/signatures/{hashlib.blake2b(repr(text).encode(), digest_size=16).hexdigest()}/checked"

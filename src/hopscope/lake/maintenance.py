@@ -1,7 +1,7 @@
-"""Keeps the lake small and its files large: one member at a time, whoever holds the lock.
+"""Keeps the lake small and its files large. One member at a time does so: the one that holds the lock.
 
-What a round changes, it commits like a writer; readers see one snapshot or the other.  Times are those of the
-database's clock, so a member whose clock is wrong deletes nothing too early.
+A round commits its changes like a writer, so readers see either the snapshot before or the one after.  Times
+are those of the database's clock, so a member whose clock is wrong deletes nothing too early.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ from .database import COMMIT, Database
 
 MEMORY_BYTES = 1024**3
 SNAPSHOT_MINUTES = 10
-"""How long a query may read a snapshot, and the files that only it needs."""
+"""How long a snapshot, and the files that only it needs, are kept for queries that read it."""
 ORPHAN_MINUTES = 60
-"""Age from which a file that no commit names is a killed writer's: none takes so long."""
+"""A file that no commit names and that is older than this was left by a killed writer: no commit takes so
+long.
+"""
 TIERS = (4 * 1024**2, 32 * 1024**2, 256 * 1024**2)
-"""Files below a size are merged when a day has MERGE of them: no event is written more than four times."""
+"""Sizes in bytes. When a day has MERGE files below one of them, they are merged, so that no event is written
+more than four times."""
 MERGE = 8
 EXPIRE_EVENTS = 2 * 1024**2
-"""Events that are deleted at once, while commits of all members wait: 0.6 s. One file may have more."""
+"""How many events are deleted in one transaction, while the commits of all members wait (0.6 s). A single
+file may have more."""
 BLOCK_EVENTS = 4096
-"""Sequences of a block in which expired events are searched for holes."""
+"""Number of sequences in the blocks in which expired events are searched for holes."""
 STEPS = ("expire", "prune", "merge", "forget", "orphans")
-"""Steps of a round, in order: methods of `_Keeper`."""
+"""Steps of a round, in order; they are methods of `_Keeper`."""
 _SHARD = "member, incarnation, shard"
 _IN_ORDER = f"OVER (PARTITION BY {_SHARD} ORDER BY first)"
 RANGES = (
@@ -40,22 +44,22 @@ RANGES = (
     f" (SELECT *, first > lag(next, 1, 0) {_IN_ORDER} AS apart FROM pieces))"
     f" GROUP BY {_SHARD}, island"
 )
-"""The table `pieces` with those that touch as one."""
+"""A SELECT of the table `pieces` that joins adjacent pieces."""
 
 
 @dataclass(slots=True)
 class Maintained:
-    """Results of a round."""
+    """Results of a round of maintenance."""
 
     expired_events: int = 0
     merged_files: int = 0
     """Files that were merged into larger ones."""
     marks: int = 0
-    """Rows of marks that newer ones had replaced."""
+    """Deleted rows of marks, which newer ones had replaced."""
     deleted_files: int = 0
-    """Files that no snapshot needs any more, and those of killed writers."""
+    """Files that no snapshot needed any more, and files of killed writers."""
     notes: list[str] = field(default_factory=list)
-    """What somebody must look at; one line each."""
+    """Problems that an operator must look at, one line each."""
 
 
 def maintain(
@@ -64,9 +68,10 @@ def maintain(
     steps: Sequence[str] = STEPS,
     least: int = MERGE,
 ) -> Maintained | None:
-    """One round; None: another process is at it. `progress` is called before each of its `steps`.
+    """Run one round of maintenance; None if another process is running one. `progress` is called before each
+    step.
 
-    Files of a day are merged if there are at least so many small ones. Raises LakeError.
+    The files of a day are merged if it has at least `least` small ones. Raises LakeError.
     """
     with Database(settings) as database:
         if not database.try_lock("maintenance"):
@@ -83,16 +88,20 @@ def maintain(
 
 
 def expire(lake: Lake, database: Database) -> int:
-    """Delete the days that are past retention; their events. The caller has the lock `maintenance`."""
+    """Delete the days that are past retention; returns the number of events. The caller must hold the lock
+    `maintenance`.
+    """
     keeper = _Keeper(lake, database, MERGE)
     keeper.expire()
     return keeper.result.expired_events
 
 
 def find_pieces(events: str, condition: str) -> tuple[str, str, str]:
-    """Statements that make the table `pieces`: ranges of sequences, exact, of the events with a condition.
+    """SQL statements that create the table `pieces`: exact ranges of sequences of the events that meet a
+    condition.
 
-    Only those of blocks with holes are sorted: an event takes 0.04 µs, and 1.5 µs if every other is missing.
+    Only the events of blocks with holes are sorted: an event takes 0.04 µs, or 1.5 µs if every other one is
+    missing.
     """
     block = f"{_SHARD}, sequence // {BLOCK_EVENTS} AS block"
     return (
@@ -108,7 +117,7 @@ def find_pieces(events: str, condition: str) -> tuple[str, str, str]:
 
 
 class _Keeper:
-    """The steps of a round."""
+    """Runs the steps of a round."""
 
     def __init__(self, lake: Lake, database: Database, least: int) -> None:
         self._lake, self._database, self._least = lake, database, least
@@ -117,16 +126,18 @@ class _Keeper:
         self._now: datetime = now
         kept = now - timedelta(days=lake.settings.retention_days)
         self._old = f"time < TIMESTAMP_NS '{kept.date()} 00:00:00'"
-        """The condition of events that are past retention: those of whole days."""
+        """The SQL condition of events that are past retention; it selects whole days."""
         self.result = Maintained()
 
     def expire(self) -> None:
-        """Delete the days that are past retention, some files at a time: commits wait for each."""
+        """Delete the days that are past retention, a few files in each transaction, since commits wait
+        meanwhile.
+        """
         for files in self._expired():
             self._expire(files)
 
     def _expired(self) -> Iterator[list[str]]:
-        """Files of those days, the oldest first, as many as have EXPIRE_EVENTS."""
+        """The files of days past retention, the oldest first, in groups with up to EXPIRE_EVENTS events."""
         found = self._connection.execute(
             f"SELECT filename, count(*) FROM {self._lake.events} WHERE {self._old} GROUP BY ALL ORDER BY ALL"
         ).fetchall()
@@ -142,13 +153,14 @@ class _Keeper:
             yield files
 
     def _expire(self, files: list[str]) -> None:
-        """Delete what is old in some files, which is all of a file of a day, and state in `gaps` what that
-        was. Parts of files would be deleted by further files beside them, which a rebuild would have to read.
+        """Delete the events past retention in these files, and list them in `gaps`. A file belongs to one
+        day, so all of it is deleted. To delete a part of a file, DuckLake would write another file beside it,
+        which a rebuild would have to read.
         """
         lake, run = self._lake, self._connection.execute
         condition = f"{self._old} AND filename IN ({', '.join(map(quoted, files))})"
         for statement in find_pieces(lake.events, condition):
-            run(statement)  # without the lock of commits: the files do not change
+            run(statement)  # this needs no lock of commits, since files never change
         with alone(lake, self._database):
             ((events,),) = run(f"DELETE FROM {lake.events} WHERE {condition}").fetchall()
             earlier = f"FROM {lake.gaps} WHERE reason = 'retention'"
@@ -161,7 +173,7 @@ class _Keeper:
         self.result.expired_events += events
 
     def prune(self) -> None:
-        """Delete marks that newer ones replaced."""
+        """Delete marks that newer ones have replaced."""
         lake = self._lake
         with alone(lake, self._database):
             ((self.result.marks,),) = self._connection.execute(
@@ -172,7 +184,7 @@ class _Keeper:
             ).fetchall()
 
     def merge(self) -> None:
-        """Merge small files of a day."""
+        """Merge the small files of each day."""
         for tier in TIERS:
             row = self._connection.execute(
                 "SELECT max(n) FROM (SELECT count(*) AS n FROM"
@@ -182,17 +194,17 @@ class _Keeper:
             ).fetchone()
             if row is None or (row[0] or 0) < self._least:
                 continue
-            self._connection.execute("BEGIN")  # files that others add meanwhile do no harm
+            self._connection.execute("BEGIN")  # files that other members add meanwhile do no harm
             merged = self._connection.execute(
                 f"CALL ducklake_merge_adjacent_files('{self._lake.name}', 'events', schema => 'hopscope',"
                 f" max_file_size => {tier})"
             ).fetchall()
             with self._database.locked(COMMIT):
                 self._connection.execute("COMMIT")
-            self.result.merged_files += sum(int(each[2]) for each in merged)
+            self.result.merged_files += sum(int(row[2]) for row in merged)
 
     def forget(self) -> None:
-        """Forget snapshots that no query may read any more, and delete the files that only they need."""
+        """Forget snapshots that are too old for queries, and delete the files that only they need."""
         until = self._since(SNAPSHOT_MINUTES)
         name, run = self._lake.name, self._connection.execute
         run(f"SELECT count(*) FROM ducklake_expire_snapshots('{name}', older_than => {until})").fetchall()
@@ -204,7 +216,9 @@ class _Keeper:
         self._forget_rows()
 
     def _forget_rows(self) -> None:
-        """Delete rows that are in the database, and in no snapshot any more: DuckLake itself keeps them."""
+        """Delete rows in the database that are in no snapshot any more; DuckLake
+        itself never deletes them.
+        """
         schema = self._lake.schema
         for ((table),) in self._database.run(f"SELECT table_name FROM {schema}.ducklake_inlined_data_tables"):
             self._database.run(
@@ -213,7 +227,9 @@ class _Keeper:
             )
 
     def orphans(self) -> None:
-        """Delete files of killed writers, whose events have come by another one; keep and name any others."""
+        """Delete the files of killed writers if the lake has their events by now; if not, keep the files and
+        add a note.
+        """
         name, until = self._lake.name, self._since(ORPHAN_MINUTES)
         delete = f"FROM ducklake_delete_orphaned_files('{name}', older_than => {until}"
         found = self._connection.execute(f"SELECT path {delete}, dry_run => true)").fetchall()
@@ -232,7 +248,9 @@ class _Keeper:
         self.result.deleted_files += len(found)
 
     def _lacking(self, files: list[str]) -> int:
-        """Events of files that the lake does not have, and has not deleted because of their age."""
+        """Number of events in these files that the lake does not have, except those
+        that are past retention.
+        """
         listed = ", ".join(quoted(path) for path in files)
         row = self._connection.execute(
             f"SELECT count(*) FROM read_parquet([{listed}]) f WHERE"

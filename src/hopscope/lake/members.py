@@ -1,4 +1,4 @@
-"""Which data folder writes as a member, and how that is given up."""
+"""Which data folder may write as a member, and how it gives up that right."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from .database import Database, LakeError
 
 
 class RefusedError(LakeError):
-    """The lake must not take this member's events until somebody has decided: retried, but slowly."""
+    """The lake must not take this member's events until an operator has decided. It
+    is retried, but slowly.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """What a member left."""
+    """A member that was retired."""
 
     incarnation: str
     lost: int
-    """Events that the lake waited for."""
+    """Number of events that the lake was still waiting for."""
 
 
 def claim(database: Database, member: str, incarnation: str) -> None:
-    """Be the one process that writes as a member, while this connection lives. Raises RefusedError."""
+    """Become the only process that writes as a member, for as long as this connection lives. Raises
+    RefusedError.
+    """
     if not database.try_lock(f"member {member}"):
         raise RefusedError(f"{database.place}: another process writes as member {member}")
     database.run(
@@ -38,7 +42,7 @@ def claim(database: Database, member: str, incarnation: str) -> None:
         "SELECT incarnation FROM hopscope_member WHERE member = :member", member=member
     )
     if other != incarnation:
-        database.unlock(f"member {member}")  # as in `retire`
+        database.unlock(f"member {member}")  # the server would notice the end of the session only later
         raise RefusedError(
             f"{database.place}: the lake has a member {member} with another data folder; give this one"
             f" another name (member), or retire that one: hopscope lake retire {member}"
@@ -46,9 +50,10 @@ def claim(database: Database, member: str, incarnation: str) -> None:
 
 
 def retire(settings: LakeSettings, member: str) -> Retired:
-    """Let another data folder be this member; what the lake still waits for from the old one is lost.
+    """Allow another data folder to be this member. The old folder's events stay in the lake; events that the
+    lake was still waiting for are lost.
 
-    Its events stay. LakeError: there is none, or it is writing.
+    LakeError: there is no such member, or it is writing.
     """
     with Database(settings) as database, Lake(settings, memory_bytes=256 * 1024**2, threads=1) as lake:
         if not database.try_lock(f"member {member}"):
@@ -67,5 +72,5 @@ def retire(settings: LakeSettings, member: str) -> Retired:
         except duckdb.Error as error:
             raise lake.named(error) from None
         database.run("DELETE FROM hopscope_member WHERE member = :member", member=member)
-        database.unlock(f"member {member}")  # the server notices the end of a session later
+        database.unlock(f"member {member}")  # the server would notice the end of the session only later
         return Retired(incarnation, int(row[0]) if row else 0)

@@ -1,4 +1,4 @@
-"""What a `LakeReader` and the process that reads for it (`reading`) tell each other, beside snapshots."""
+"""The messages between a `LakeReader` and the process that reads for it (`reading`), except snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..settings.lake import LakeSettings
 from .snapshot import LakeSnapshot
 
 Work = Callable[[duckdb.DuckDBPyConnection, LakeSnapshot, Any], Any]
-"""What a question reads, with what its asker knows of the snapshot. It must be possible to pickle it."""
+"""The function that answers a query in the process. Its last argument comes from the asker, who computes it
+from the snapshot. It must be possible to pickle it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why there is none."""
+    """The error in place of an answer."""
 
     error: Exception
     again: bool = False
-    """It may help to ask again: the database was started again, files were merged, or this process ended."""
+    """Whether it may help to ask again: the database was restarted, files were
+    merged, or this process ended.
+    """

@@ -1,7 +1,7 @@
-"""The lake process: a thread that writes events, one that maintains the lake, and what others see of both.
+"""The lake process: a thread that writes events, a thread that maintains the lake, and their status.
 
-The threads wait for servers; the process itself never does.  It ends, and starts again, if a thread has been
-waiting for one for too long.
+Only the threads wait for servers; the main thread never does.  If a thread has been waiting for a server for
+too long, the process ends, and is started again.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .writer import LakeWriter
 
 TURN_SECONDS = 0.2
 LOOK_SECONDS = 1.0
-"""How often the ends of history are read, and the status is written."""
+"""Interval at which the ends of history are read and the status is written."""
 CLOSE_SECONDS = 8.0
-"""How long what waits may take to be committed at the end …"""
+"""How long the last commits may take when the process ends …"""
 SILENT_SECONDS = 3.0
-"""… unless a server has not answered for this long: events stay in history."""
+"""… unless a server has not answered for this long. Events that are not committed stay in history."""
 STUCK_SECONDS = 300.0
-"""How long a thread may wait for a server: beyond all time limits of its clients."""
+"""How long a thread may wait for a server; longer than all time limits of the clients that it uses."""
 WORK_SECONDS = 0.05
-"""A thread that used so much processor time since the last look works, as in a large merge, and does not wait
-for a server."""
+"""A thread that has used this much CPU time since the last check is working, for example on a large merge,
+and not waiting for a server."""
 MIN_PAUSE = 0.5
 MAX_PAUSE = 30.0
-"""Pauses between tries double from the first to the second; seconds."""
+"""Pauses between attempts double from MIN_PAUSE to MAX_PAUSE, seconds."""
 
 
 class LakeProcess:
-    """Writes the events of the data folder `folder` until `run` ends."""
+    """Writes the events of the data folder `folder` into the lake until `run` ends."""
 
     def __init__(self, settings: LakeSettings, folder: Path, member: str, incarnation: str) -> None:
         self._settings, self._folder, self._regions = settings, folder, folder / "regions"
@@ -63,18 +63,18 @@ class LakeProcess:
         self._next_commit = 0.0
         self._refill_at = 0.0
         self._moved_at = {"write": time.monotonic(), "maintain": time.monotonic()}
-        """When each thread last came back from a server, or worked."""
+        """When each thread last returned from a call to a server, or was working."""
         self._clocks: dict[str, int] = {}
-        """Of the processor time of each thread."""
+        """Clock of each thread's CPU time."""
         self._worked = {"write": 0.0, "maintain": 0.0}
-        """Processor time of each thread at the last look."""
+        """CPU time of each thread at the last check."""
         self._maintained: dict[str, Any] = {"by": "", "ended_ns": 0, "problem": "", "notes": []}
 
     # --------------------------------------------------------------------------------- the process
 
     def run(self, stop: Stop) -> None:
-        """Write and maintain until `stop` is set; then commit what waits, for CLOSE_SECONDS at most, while
-        servers answer.
+        """Write and maintain until `stop` is set; then commit the remaining events, for at most CLOSE_SECONDS
+        and while servers answer.
         """
         threads = {
             name: threading.Thread(target=self._work, args=(name, work), name=name, daemon=True)
@@ -115,20 +115,20 @@ class LakeProcess:
         work()
 
     def _look_for_work(self) -> None:
-        """Note which threads have worked since the last look."""
+        """Note which threads have worked since the last check."""
         for name, clock in list(self._clocks.items()):
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the thread has ended
                 worked = time.clock_gettime(clock)
                 if worked - self._worked[name] >= WORK_SECONDS:
                     self._moved_at[name] = time.monotonic()
                 self._worked[name] = worked
 
     def _look(self) -> None:
-        """See what waits, and show it."""
+        """Read how many events wait, and write counters and status."""
         try:
             self._backlog.look()
             status = self.status()
-        except HopscopeError as error:  # damaged history, which the writer names
+        except HopscopeError as error:  # history is damaged; the writer's error names the file
             self._log.warning("history cannot be read", reason=str(error))
             return
         self.waiting, self.waiting_seconds = status["lag_events"], round(status["lag_seconds"])
@@ -140,11 +140,13 @@ class LakeProcess:
 
     @property
     def connected(self) -> bool:
-        """Whether the lake takes events."""
+        """Whether events can be written into the lake."""
         return not self._problem and self._writer.connected
 
     def status(self) -> dict[str, Any]:
-        """What others are shown. `lag_events`: not in the lake yet, as many are lost with the disk."""
+        """The status, for other processes. `lag_events`: events that are not in the lake yet, and would be
+        lost with the disk.
+        """
         marks = dict(self._writer.marks)
         return {
             "place": self._settings.place,
@@ -175,7 +177,7 @@ class LakeProcess:
                 self._moved_at["write"] = time.monotonic()
                 try:
                     busy = self._turn()
-                except Exception as error:  # whatever it is, events wait in history
+                except Exception as error:  # whatever failed, events wait in history
                     self._failed(error)
                     if self._ending:
                         return
@@ -193,14 +195,14 @@ class LakeProcess:
             self._writer.close()
 
     def _wait(self, seconds: float) -> None:
-        """Pause, unless the process ends; a pause is not waiting for a server."""
+        """Pause, unless the process ends; a pause does not count as waiting for a server."""
         until = time.monotonic() + seconds
         while not self._ending and (left := until - time.monotonic()) > 0:
             self._wake.wait(min(left, LOOK_SECONDS))
             self._moved_at["write"] = time.monotonic()
 
     def _turn(self) -> bool:
-        """Commit if it is time; returns whether there may be more to do at once."""
+        """Commit if a commit is due; returns whether there may be more to do right away."""
         self._writer.connect()
         now = time.monotonic()
         if now >= self._refill_at and not self._ending:
@@ -219,7 +221,7 @@ class LakeProcess:
         return committed > 0 and self._due(time.monotonic())
 
     def _due(self, now: float) -> bool:
-        """Whether what waits is to be committed now."""
+        """Whether the waiting events are to be committed now."""
         marks = self._writer.marks
         waiting = self._backlog.waiting(marks)
         if not waiting:

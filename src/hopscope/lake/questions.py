@@ -1,4 +1,6 @@
-"""History's questions over the lake and what its members have that it does not have yet, each event once."""
+"""Queries of history over the lake, and over members' events that it does not have yet; each event counts
+once.
+"""
 
 from __future__ import annotations
 
@@ -31,27 +33,28 @@ from .snapshot import LakeSnapshot
 MEMBERS = Identity(
     ("member", "incarnation", "shard"), ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto")
 )
-"""In several data folders: hashes are keyed, so that the ids of a flow differ."""
+"""The columns for several data folders. A flow is identified by its 5-tuple, because its hash is keyed, and
+so differs between members."""
 DESCRIBED = [("member", "VARCHAR"), *COLUMNS, ("incarnation", "VARCHAR")]
 _KEY = f"time, {MEMBERS.event}"
 _LISTED = 1000
-"""Rows that are fetched by a list of their sequences, which lets DuckDB leave out the rows between them."""
+"""Up to so many rows are fetched by a list of their sequences, so that DuckDB skips the rows between them."""
 _FURTHER = f"metric = 'flow_path' AND hop >= {PATH_PART}"
 _EVERY = "SELECT * FROM everything"
 
 
 @dataclass(frozen=True, slots=True)
 class TailRequest:
-    """Which events are asked of members: those after their marks that match, and all records of long paths.
-    More may come.
+    """The events to request from members: those after their marks that match, and all records of long paths.
+    A member may send more.
     """
 
     filters: Filters
     columns: frozenset[str] = frozenset(name for name, _ in COLUMNS)
-    """Columns of history that are needed."""
+    """The columns of history that are needed."""
     order: Order = "newest"
     limit: int | None = None
-    """Only the first ones in this order …"""
+    """Only the first events in this order …"""
     after: ClusterCursor | None = None
     """… that come after this event."""
 
@@ -66,18 +69,18 @@ class Tail:
 
 
 Tails = Callable[[LakeSnapshot, TailRequest], list[Tail]]
-"""Asks the members."""
+"""Requests events from the members."""
 
 
 @dataclass
 class LakeQuestions(EventQuestions):
-    """The events of all members. HistoryError and LakeError, of every method."""
+    """Queries of the events of all members. Every method may raise HistoryError and LakeError."""
 
     reader: LakeReader
     tails: Tails
     names: Names | None = None
     deadline: Deadline | None = None
-    """Of the question, for the snapshot and the tails; reading takes as long as it takes."""
+    """Deadline for the snapshot and the tails; reading them has no time limit."""
     identity: Identity = field(default=MEMBERS, init=False)
 
     def events(
@@ -88,16 +91,16 @@ class LakeQuestions(EventQuestions):
         after: str | None = None,
         **filters: Unpack[Filters],
     ) -> Table:
-        """See `EventQuestions`; by time, then by member, incarnation, shard and sequence."""
+        """See `EventQuestions`; ordered by time, then by member, shard, sequence and incarnation."""
         cursor = None if after is None else ClusterCursor.parse(after)
         by, rows = order_sql(order), "" if limit is None else f"LIMIT {limit + 1}"
         matching = self._where(filters, lambda: _further(filters))
-        wanted = filters
+        requested = filters
         if cursor is not None:
             matching += f" AND {cursor.sql(order)}"
-            wanted = cursor.limited(filters, order)
-        # First the keys of the rows, then the rows: of a large file, few columns are read then. A LIMIT in
-        # each arm, materialized, lets DuckDB leave out files of the lake that cannot have the first rows.
+            requested = cursor.limited(filters, order)
+        # First the keys of the rows are selected, then the rows, so that few columns of large files are read.
+        # With a LIMIT in each arm, materialized, DuckDB skips files that cannot have the first rows.
         arms = {
             f"some_{source}": f"SELECT {_KEY} FROM {source} WHERE {matching} ORDER BY {by} {rows}"
             for source in ("of_lake", "of_members")
@@ -105,7 +108,9 @@ class LakeQuestions(EventQuestions):
         first = ", ".join(f"{name} AS MATERIALIZED ({arm})" for name, arm in arms.items())
         both = " UNION ALL ".join(f"SELECT * FROM {name}" for name in arms)
         keys = f"WITH {first} SELECT * FROM ({both}) ORDER BY {by} {rows}"
-        request = TailRequest(wanted, order=order, limit=None if limit is None else limit + 1, after=cursor)
+        request = TailRequest(
+            requested, order=order, limit=None if limit is None else limit + 1, after=cursor
+        )
         table = self._asked(request, partial(_page, keys, by, limit))
         self._name(table)
         return table
@@ -121,8 +126,10 @@ class LakeQuestions(EventQuestions):
     ) -> Table:
         assert given is None  # rows of one member
         statement = self._selected(select, _EVERY, filters, recorded, lambda: _further(filters))
-        wanted = filters if recorded is None else recorded
-        return self._asked(TailRequest(wanted, _named_columns(statement)), partial(_rows, statement, limit))
+        requested = filters if recorded is None else recorded
+        return self._asked(
+            TailRequest(requested, _named_columns(statement)), partial(_rows, statement, limit)
+        )
 
     def _asked(self, request: TailRequest, find: Callable[[_Ready], Table]) -> Table:
         if request.filters.get("since"):
@@ -134,7 +141,7 @@ class LakeQuestions(EventQuestions):
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A snapshot and the tails of its members, to be asked."""
+    """A snapshot and the tails of the members, ready for SELECTs."""
 
     cursor: duckdb.DuckDBPyConnection
     snapshot: LakeSnapshot
@@ -150,7 +157,7 @@ class _Ready:
         return self.cursor.execute(self._over(f"SELECT {columns} FROM ({select})")).fetchall()
 
     def page(self, keys: list[tuple[Any, ...]], by: str) -> Table:
-        """The rows that have these keys, in an order."""
+        """The rows with these keys, ordered by `by`."""
         if not keys:
             return self.fetch(f"SELECT {NAMES} FROM everything WHERE false", None, DESCRIBED)
         times, members, incarnations, shards, sequences = zip(*keys, strict=True)
@@ -173,7 +180,7 @@ class _Ready:
         )
 
     def with_long_paths(self, table: Table) -> Table:
-        """The table, with the further records of its long paths."""
+        """The table, with its long paths completed from their further records."""
 
         def find(table: Table, rows: npt.NDArray[np.intp]) -> str:
             times = table["time"][rows].astype(np.int64)
@@ -201,7 +208,7 @@ def _read(
 
 
 def _page(keys: str, by: str, limit: int | None, ready: _Ready) -> Table:
-    """The rows whose keys a SELECT finds, at most `limit`, and where they end."""
+    """At most `limit` rows whose keys the SELECT `keys` finds, with the argument for the next page."""
     found = ready.keys(keys)
     table = ready.page(found if limit is None else found[:limit], by)
     if limit is not None and len(found) > limit:
@@ -216,16 +223,18 @@ def _rows(statement: str, limit: int | None, ready: _Ready) -> Table:
 
 
 def register_tails(connection: duckdb.DuckDBPyConnection, tails: list[Tail]) -> str:
-    """A SELECT of their events, with the columns NAMES."""
-    some = [tail for tail in tails if len(tail.events)] or [Tail("", "", np.empty(0, EVENT))]
+    """A SELECT of the tails' events, with the columns NAMES; registers them with the connection."""
+    filled = [tail for tail in tails if len(tail.events)] or [Tail("", "", np.empty(0, EVENT))]
     selects = []
-    for number, tail in enumerate(some):
+    for number, tail in enumerate(filled):
         selects.append(of_member(connection, f"tail_{number}", tail.member, tail.incarnation, tail.events))
     return " UNION ALL ".join(selects)
 
 
 def _further(filters: Filters) -> str:
-    """A SELECT of all that may be further records of long paths; they have the time of the first."""
+    """A SELECT of all further records of long paths in a time range; they have the
+    time of the first record.
+    """
     start, end = filters.get("start"), filters.get("end")
     since = "" if start is None else f" AND time >= make_timestamp_ns({to_ns(start)})"
     until = "" if end is None else f" AND time < make_timestamp_ns({to_ns(end)})"

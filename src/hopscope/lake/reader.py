@@ -1,4 +1,4 @@
-"""Questions to the lake, each of one snapshot of it, in a process of their own: see `reading`."""
+"""Queries of the lake, each of one snapshot. They run in a separate process, see `reading`."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 SHARE = 0.6
-"""Of the time for an answer, how much the lake may take to say what it has: the rest is for the members."""
+"""Share of the time for an answer that the lake may take for its snapshot; the rest is for the members."""
 HUNG_SECONDS = 30.0
-"""How long a call may hang before its process is killed, and with it the other questions that it answers."""
+"""How long a call may hang before its process is killed, together with the other queries that it runs."""
 _START_SECONDS = 60.0
 _TRIES = 3
-"""Snapshots tried while files are merged during a question, or the database starts again."""
+"""How many snapshots a query tries if files are merged meanwhile, or the database is restarted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A connection to the process, for one question."""
+    """A connection to the process, for one query."""
 
     connection: Connection
     pid: int
 
     def send(self, message: object) -> None:
-        with suppress(OSError):  # the process has ended: there is no answer, either
+        with suppress(OSError):  # the process has ended, so there will be no answer either
             self.connection.send(message)
 
 
 class LakeReader:
-    """A process that reads the lake; it starts with the first question, and again if it has ended. Threads
-    may share it.
+    """A process that reads the lake. It starts with the first query, and again if it has ended. Threads may
+    share it.
 
-    While a question has waited for the lake beyond its deadline, the lake is away for all others.
+    While a query is waiting for the lake beyond its deadline, all other queries fail at once.
     """
 
     def __init__(
@@ -60,27 +60,27 @@ class LakeReader:
         self._begin = Begin(settings, memory_bytes, threads or 2)
         self._process = Child(f"{__package__}.reading", begin=self._began)
         self._prepared = 0
-        """Pid of the process that is."""
+        """Pid of the process that is prepared."""
         self._lock = threading.Lock()
         self._hangs: _Question | None = None
-        """A question that was not answered at its deadline …"""
+        """A query that was not answered by its deadline …"""
         self._hung_at = 0.0
-        """… and since when."""
+        """… and when that was."""
 
     @property
     def pid(self) -> int:
-        """Of the process; 0: there is none."""
+        """Pid of the process; 0 if there is none."""
         return self._process.pid
 
     def close(self) -> None:
-        """End the process, and with it all questions."""
+        """End the process, and with it all queries."""
         self._process.end(kill=True)
 
     def prepare(self) -> None:
-        """Do what takes time, and no server, before a deadline begins."""
+        """Do all work that needs no server, before the deadline of a query begins."""
         if self._hanging() or self.pid == self._prepared != 0:
             return
-        with suppress(LakeError):  # the question says why
+        with suppress(LakeError):  # the query will report it
             with self._question(None) as question:
                 self._said(question, _START_SECONDS)
             self._prepared = self.pid
@@ -91,12 +91,12 @@ class LakeReader:
         work: Callable[[duckdb.DuckDBPyConnection, LakeSnapshot, A], T],
         deadline: Deadline | None = None,
     ) -> T:
-        """What `work` finds in a snapshot. It is called in the process, so it must be possible to pickle it,
-        and gets what `tails` has found here. Both again, with a newer snapshot, if the lake or the process
-        fails.
+        """The result of `work` for a snapshot. `work` is called in the process, so it must be possible to
+        pickle it, with the result of `tails`, which is called here. If the lake or the process fails, both
+        are called again with a newer snapshot.
 
-        LakeError: the lake is away, or has no snapshot within its share of what is left until the deadline.
-        HistoryError: the question needs too much memory.
+        LakeError: the lake is away, or does not return a snapshot within its share of the time until the
+        deadline. HistoryError: the query needs too much memory.
         """
         for attempt in range(_TRIES):
             if self._hanging():
@@ -119,7 +119,7 @@ class LakeReader:
         return shown.shown(self.settings.catalog)
 
     def _said(self, question: _Question, seconds: float | None) -> LakeSnapshot | Found | Failed:
-        """The next message. LakeError: it takes too long."""
+        """The next message from the process. LakeError: it takes too long."""
         try:
             if not question.connection.poll(seconds):
                 with self._lock:
@@ -133,7 +133,7 @@ class LakeReader:
         return said
 
     def _hanging(self) -> bool:
-        """Whether a question still waits; one that has for too long ends with its process."""
+        """Whether a query is hanging; if it has for too long, its process is killed."""
         with self._lock:
             if self._hangs is None:
                 return False
@@ -147,7 +147,9 @@ class LakeReader:
 
     @contextmanager
     def _question(self, work: Work | None) -> Iterator[_Question]:
-        """A question to the process, until it is answered. LakeError: no process can be started."""
+        """Send a query to the process; its connection is closed at the end. LakeError: no process can be
+        started.
+        """
         try:
             connection = Connection(self._process.connect().detach())
         except OSError as error:

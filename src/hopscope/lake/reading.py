@@ -1,7 +1,7 @@
-"""The process that reads the lake for a `LakeReader`: one thread, and one snapshot, for each question.
+"""The process that reads the lake for a `LakeReader`, with a thread and a snapshot for each query.
 
-It is a process of its own since DuckDB ends the one that it is in when its database dies at the wrong
-moment, and since nothing ends a call to a database that hangs.
+It is a separate process because DuckDB ends its process if the database dies at the wrong moment, and because
+a call to a database that hangs can only be ended by killing the process.
 """
 
 from __future__ import annotations
@@ -26,40 +26,42 @@ from .messages import Begin, Failed, Found, Work
 from .snapshot import take
 
 AWAY_SECONDS = 1.0
-"""How long a lake that could not be reached is away for all questions: an attempt may take as long as a
-connection to a host that does not answer."""
+"""After a failed attempt to reach the lake, all queries fail at once for this long, because another attempt
+might take as long as a connection to a host that does not answer."""
 REFUSED = (400, 401, 403)
-"""Answers of a store to a key that it does not take: the next connection reads `lake.secret` again."""
+"""HTTP status of a store that rejects the key; the next connection reads `lake.secret` again."""
 
 
 def serve() -> None:
-    """Answer every question whose socket comes over stdin, until that is closed."""
+    """Answer the queries whose sockets come over stdin, until it is closed."""
     show_name("lake reader")
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it holds passwords
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # memory contains passwords
     control = socket.socket(fileno=0)
     reading = Reading(Connection(os.dup(0)).recv())
     while True:
         _, files, _, _ = socket.recv_fds(control, 1, 1)
         if not files:
-            os._exit(0)  # whatever threads wait for
+            os._exit(0)  # does not wait for threads
         threading.Thread(target=reading.answer, args=(Connection(files[0]),), daemon=True).start()
 
 
 class Reading:
-    """The connection to the lake, which is opened when it is needed, and again when it has failed."""
+    """The connection to the lake, which is opened when it is needed, and again after a failure."""
 
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
         self._lock = threading.Lock()
         self._lake: Lake | None = None
-        """Ends with the last question that reads it: to close it would close their cursors, too."""
+        """It is never closed, since this would close the cursors of running queries; it ends with the last of
+        them.
+        """
         self._problem, self._retry_at = "", 0.0
         self._preparing = threading.Lock()
         self._prepared: duckdb.DuckDBPyConnection | None = None
 
     def answer(self, question: Connection) -> None:
-        """Answer one question, which is either Work or None, for all that takes time and no server."""
-        with question, suppress(EOFError, OSError):  # the asker has gone
+        """Answer one query: Work, or None to do all work that needs no server."""
+        with question, suppress(EOFError, OSError):  # the asker has ended
             work: Work | None = question.recv()
             try:
                 if work is None:
@@ -73,11 +75,11 @@ class Reading:
                 question.send(Failed(error))
 
     def _read(self, question: Connection, work: Work) -> None:
-        """Send a snapshot, take what the asker says of it, and send what `work` finds."""
+        """Send a snapshot, receive the asker's data for it, and send the result of `work`."""
         lake = self._opened()
         cursor = lake.connection.cursor()
         try:
-            cursor.execute("BEGIN TRANSACTION READ ONLY")  # which sees the catalog as it is now
+            cursor.execute("BEGIN TRANSACTION READ ONLY")  # it sees the catalog as it is now
             snapshot = take(lake, cursor)
             question.send(snapshot)
             question.send(Found(work(cursor, snapshot, question.recv())))
@@ -85,9 +87,9 @@ class Reading:
             question.send(Failed(HistoryError(f"the query needs too much memory: {first_line(error)}")))
         except (duckdb.FatalException, duckdb.InternalException) as error:
             question.send(Failed(lake.named(error), again=True))
-            os._exit(1)  # this DuckDB can do nothing more, and ends the process with its next transaction
+            os._exit(1)  # this DuckDB is unusable, and would end the process at its next transaction
         except duckdb.Error as error:
-            # a store that fails, or a file that a newer snapshot no longer has, needs no other connection
+            # no new connection is needed if the store failed, or the file was deleted by a newer snapshot
             if getattr(error, "status_code", None) in (None, *REFUSED):
                 self._replace(lake)
             question.send(Failed(lake.named(error), again=True))
@@ -97,7 +99,7 @@ class Reading:
     def _prepare(self) -> None:
         with self._preparing:
             if self._lake is None and self._prepared is None and time.monotonic() >= self._retry_at:
-                with suppress(LakeError):  # the question says why
+                with suppress(LakeError):  # the query will report it
                     self._prepared = self._make()
 
     def _opened(self) -> Lake:
@@ -107,7 +109,7 @@ class Reading:
             return self._lake
 
     def _open(self) -> Lake:
-        """Those who waited for an attempt that failed get its reason, and wait for no further one."""
+        """Open the lake. Queries that waited for an attempt that failed get its error at once."""
         if time.monotonic() < self._retry_at:
             raise LakeError(self._problem)
         with self._preparing:
@@ -123,7 +125,7 @@ class Reading:
         return prepared(begin.settings, memory_bytes=begin.memory_bytes, threads=begin.threads)
 
     def _replace(self, lake: Lake) -> None:
-        """Let the next question open another connection than one that failed."""
+        """Make the next query open a new connection, because this one has failed."""
         with self._lock:
             if self._lake is lake:
                 self._lake = None

@@ -1,14 +1,14 @@
-"""Makes the catalog again from the files: it was lost, or is an older backup than they are.
+"""Rebuilds the catalog from the files, when it was lost or is a backup that is older than the files.
 
-All files are read, whether a commit names them or not, so nothing depends on the old catalog but what the
-files cannot tell: which events were lost or deleted because of their age, and marks beyond all files.  Each
-event is taken once.  What is below a shard's mark and in no file becomes a gap `missing`, which its member
-fills from its own history when it connects.
+All files are read, whether a commit names them or not.  From the old catalog, only facts are taken that the
+files cannot tell: which events were lost or expired, and marks beyond all files.  Each event is taken once.
+Events below a shard's mark that are in no file become a gap `missing`, which the member fills from its own
+history when it connects.
 
-The new catalog grows beside the old one, day by day, while writers commit to that. Under the lock of commits
-it gets what they have written meanwhile, and takes the old one's place. A writer that has been waiting for
-the lock notices the new generation, and connects again. A killed rebuild has changed nothing that anybody
-sees.
+The new catalog grows beside the old one, day by day, while writers still commit to the old one. Then, under
+the lock of commits, the files that they have written meanwhile are added, and the new catalog replaces the
+old one. A writer that has been waiting for the lock notices the new generation, and connects again. If a
+rebuild is killed, nothing visible has changed.
 """
 
 from __future__ import annotations
@@ -32,23 +32,27 @@ _KEY = f"{_SHARD}, sequence"
 
 @dataclass(slots=True)
 class Rebuilt:
-    """Results."""
+    """Results of a rebuild."""
 
     files: int = 0
     """Files that were read."""
     events: int = 0
     doubled: int = 0
-    """Copies of events that were left out: of killed writers, and of files that had been merged."""
+    """Surplus copies of events that were left out: from killed writers, and from
+    files that had been merged.
+    """
     missing: int = 0
-    """Events that their members are asked for."""
+    """Events that are requested from their members."""
     old_schema: str = ""
-    """Schema of the database that has the old catalog now; empty: there was none."""
+    """Schema that has the old catalog now; empty if there was none."""
     damaged: list[str] = field(default_factory=list)
     """Files that could not be read, and were deleted."""
 
 
 def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda line: None) -> Rebuilt:
-    """Build the catalog again; writers wait for its end alone. LakeError: it failed, and all is as it was."""
+    """Rebuild the catalog; writers wait only for the last part. LakeError: it failed, and nothing has
+    changed.
+    """
     schema, new = settings.schema_name, f"{settings.schema_name}_new"
     with Database(settings) as database:
         for name in ("create", "maintenance"):
@@ -76,7 +80,7 @@ def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda lin
             database.run(f"ALTER SCHEMA {schema} RENAME TO {result.old_schema}")
         database.run(f"ALTER SCHEMA {new} RENAME TO {schema}")
         database.run("COMMIT")
-        with Lake(settings) as lake:  # what writers have put there since cannot be committed any more
+        with Lake(settings) as lake:  # files that writers have added since can no longer be committed
             lake.connection.execute(
                 f"SELECT count(*) FROM ducklake_delete_orphaned_files('{lake.name}', cleanup_all => true)"
             ).fetchall()
@@ -85,11 +89,11 @@ def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda lin
 
 @dataclass(slots=True)
 class _Known:
-    """What the old catalog knows."""
+    """The facts taken from the old catalog."""
 
     marks: dict[Shard, int] = field(default_factory=dict)
     gaps: list[tuple[Shard, int, int, str]] = field(default_factory=list)
-    """Shard, first, next, reason."""
+    """(Shard, first, next, reason) of each gap."""
     members: bool = False
 
 
@@ -98,7 +102,7 @@ def _schema_exists(database: Database, schema: str) -> bool:
 
 
 def _known(settings: LakeSettings, database: Database) -> _Known:
-    """Of a schema without a lake, nothing."""
+    """The facts from the old catalog; empty if the schema has no lake."""
     table = f"{settings.schema_name}.hopscope_lake"
     if database.run("SELECT to_regclass(:name) IS NULL", name=table) == [[True]]:
         return _Known()
@@ -114,8 +118,8 @@ def _known(settings: LakeSettings, database: Database) -> _Known:
 
 
 class _Filler:
-    """Brings the events of all files into the new catalog, day by day: copies of one have the same time, so
-    they are of one day.
+    """Brings the events of all files into the new catalog, day by day. Copies of an event have the same time,
+    so they are in the same day.
     """
 
     def __init__(self, lake: Lake, result: Rebuilt, progress: Callable[[str], None]) -> None:
@@ -123,22 +127,24 @@ class _Filler:
         self._taken: set[str] = set()
 
     def fill(self) -> None:
-        """Take the files that there are; one that cannot be read may be in the making."""
+        """Take the existing files. One that cannot be read may still be being written, and is left for
+        `complete`.
+        """
         days = self._days()
         for number, (day, paths) in enumerate(days.items(), 1):
             self._take([path for path in paths if readable(self._lake, path)])
-            what = f"{number} of {len(days)} days, {self._result.events:,} events"
-            self._progress(f"{what}: {'/'.join(day.split('/')[-3:])}")
+            done = f"{number} of {len(days)} days, {self._result.events:,} events"
+            self._progress(f"{done}: {'/'.join(day.split('/')[-3:])}")
 
     def complete(self) -> None:
-        """Take those that have come since; writers wait."""
+        """Take the files that have been added since, while writers wait."""
         for paths in self._days().values():
             whole = [path for path in paths if readable(self._lake, path)]
             self._result.damaged += sorted(set(paths) - set(whole))
             self._take(whole, again=True)
 
     def _days(self) -> dict[str, list[str]]:
-        """Files that were not taken yet, by folder."""
+        """Files that have not been taken yet, by folder."""
         lake = self._lake
         own = lake.connection.execute(
             f"SELECT data_file FROM ducklake_list_files('{lake.name}', 'events', schema => 'hopscope')"
@@ -150,7 +156,9 @@ class _Filler:
         return found
 
     def _take(self, paths: list[str], *, again: bool = False) -> None:
-        """Take the events of some files of a day, each once; `again`: those that the catalog lacks."""
+        """Take the events of these files of a day, each once; with `again`, only those that the new catalog
+        lacks.
+        """
         if not paths:
             return
         run, events = self._lake.connection.execute, self._lake.events
@@ -175,7 +183,7 @@ class _Filler:
 
 
 def _state(lake: Lake, known: _Known, result: Rebuilt) -> None:
-    """Write marks and gaps."""
+    """Write the marks and gaps of the new catalog."""
     spans = {
         (member, own, shard): (first, last, count)
         for member, own, shard, first, last, count in lake.connection.execute(
@@ -211,7 +219,7 @@ def _state(lake: Lake, known: _Known, result: Rebuilt) -> None:
 
 
 def _holes(lake: Lake, key: Shard) -> list[tuple[int, int]]:
-    """Ranges between events of a shard that have none."""
+    """Ranges of sequences between a shard's events that have no events."""
     member, own, shard = key
     return lake.connection.execute(
         "SELECT sequence + 1, following FROM (SELECT sequence, lead(sequence) OVER (ORDER BY sequence) AS"

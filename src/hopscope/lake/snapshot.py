@@ -1,4 +1,4 @@
-"""The lake at one moment: where it ends for each shard, and how its events are selected."""
+"""The lake at one moment: its mark for each shard, and the SQL that selects its events."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ class LakeSnapshot:
 
     version: int
     marks: Mapping[Shard, int]
-    """First sequence that it does not have."""
+    """First sequence of each shard that the lake does not have."""
     times: Mapping[str, int]
-    """When each member last wrote into it, ns since the epoch."""
+    """When each member last wrote into the lake, ns since the epoch."""
     gaps: Mapping[str, int]
-    """Events below the marks that it lacks, and a member may still have, by member."""
+    """Number of events below the marks that the lake lacks, and the member may still have, by member."""
     events: str
-    """A SELECT of its events, with the columns NAMES."""
+    """A SELECT of the lake's events, with the columns NAMES."""
     files: str
-    """A SELECT of the files that have them: `data_file`, and the `delete_file` of rows that do not count."""
+    """A SELECT of the files of these events: `data_file`, and `delete_file`, which
+    lists deleted rows in it.
+    """
 
 
 def take(lake: Lake, cursor: duckdb.DuckDBPyConnection) -> LakeSnapshot:
-    """The newest, in the transaction of `cursor`. LakeError: there is none."""
+    """The newest snapshot, in the transaction of `cursor`. LakeError: there is none."""
     found = cursor.execute(f"SELECT id FROM {lake.name}.current_snapshot()").fetchone()
     if found is None:
         raise LakeError(f"{lake.settings.place}: the lake has no snapshot")

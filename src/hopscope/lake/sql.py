@@ -1,4 +1,4 @@
-"""Users' SQL over the events of all members, in the sandbox of `history.sandbox.query`."""
+"""Users' SQL over the events of all members, which runs in the sandbox of `history.sandbox.query`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .snapshot import LakeSnapshot
 
 
 class LakeSql:
-    """Runs queries; its process starts with the first one. Threads may share it."""
+    """Runs SQL queries. Its process starts with the first query. Threads may share it."""
 
     def __init__(self, reader: LakeReader) -> None:
         self._reader = reader
@@ -43,10 +43,10 @@ class LakeSql:
         stop: threading.Event | None = None,
         deadline: Deadline | None = None,
     ) -> Table:
-        """One SELECT over the view `events`, of one snapshot of the lake and what `tails` finds, both within
-        `deadline`; then it may take `seconds`.
+        """Run one SELECT over the view `events`: a snapshot of the lake and the result of `tails`, which must
+        both be there before `deadline`. The SELECT may then take `seconds`.
 
-        SqlError: it is invalid, failed, or was stopped. LakeError: the lake or its files are away.
+        SqlError: the SELECT is invalid, failed, or was stopped. LakeError: the lake or its files are away.
         """
         source, body = self.source(tails, deadline)
         try:
@@ -57,7 +57,7 @@ class LakeSql:
             raise LakeError(f"{self._reader.settings.place}: {error}") from None
 
     def source(self, tails: Tails, deadline: Deadline | None = None) -> tuple[dict[str, Any], bytes]:
-        """What a query reads, for `Sandbox.run`."""
+        """The data for a query: the arguments `source` and `body` of `Sandbox.run`."""
 
         found: list[Tail] = []
 
@@ -72,7 +72,7 @@ class LakeSql:
         return source, b"".join(np.ascontiguousarray(tail.events).tobytes() for tail in found)
 
     def _before(self) -> list[str]:
-        """Statements that make the files readable."""
+        """SQL statements that make the files readable."""
         settings = self._reader.settings
         if not settings.data.startswith("s3://"):
             return []
@@ -81,7 +81,9 @@ class LakeSql:
 
 
 def files(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, _: None) -> list[str]:
-    """The Parquet files of a snapshot. SqlError: rows were deleted from one, which they do not show."""
+    """The Parquet files of a snapshot. SqlError: rows were deleted from a file, which the file itself does
+    not show.
+    """
     rows = cursor.execute(snapshot.files).fetchall()
     if any(deleted is not None for _, deleted in rows):
         raise SqlError(

@@ -1,8 +1,8 @@
-"""How far the lake has a member's events, in files: the lake process writes, all others read.
+"""How many of a member's events the lake has, in files that the lake process writes and others read.
 
-`lake.status` in the folder of regions shows the process; `lake.marks` in the data folder states what the lake
-has: for retention of local history, to notice that a catalog is older than it, and to give no event a number
-that one in the lake has.
+`lake.status`, in the folder of regions, is the status of the process.  `lake.marks`, in the data folder,
+states which events the lake has.  It is used for retention of local history, to notice that the catalog is
+older than this file, and so that no new event gets a number that an event in the lake has.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FLUSH_NAME = "lake.flush"
 
 
 def write_status(regions: Path, status: Mapping[str, Any]) -> None:
-    """Replace the file."""
+    """Replace the status file."""
     write_text(regions / FILE_NAME, json.dumps(status, separators=(",", ":")))
 
 
 def read_status(regions: Path) -> dict[str, Any]:
-    """What the process saw last, the keys of `process.LakeProcess.status`; empty: it has not run."""
+    """The newest status, with the keys of `process.LakeProcess.status`; empty if the process has not run."""
     return _read(regions / FILE_NAME)
 
 
@@ -41,14 +41,18 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def write_marks(folder: Path, settings: LakeSettings, marks: Mapping[int, int]) -> None:
-    """Note what the lake has: the next sequence of every shard. The note is on disk; else OSError."""
+    """Note the next sequence of every shard, below which the lake has all events. OSError: the note is not on
+    disk.
+    """
     text = {"lake": _identity(settings), "marks": {str(shard): mark for shard, mark in marks.items()}}
     write_file(folder / MARKS_NAME, json.dumps(text).encode())
     sync_folder(folder)
 
 
 def read_marks(folder: Path, settings: LakeSettings) -> dict[int, int]:
-    """What the lake had at the last commit; empty: nothing, that was another lake, or the file is damaged."""
+    """The marks as of the last commit; empty if there was none, if it was another lake, or if the file is
+    damaged.
+    """
     noted = _read(folder / MARKS_NAME)
     if noted.get("lake") != _identity(settings):
         return {}
@@ -63,18 +67,18 @@ def _identity(settings: LakeSettings) -> list[str]:
 
 
 def ask_to_flush(regions: Path, ends: Mapping[int, int]) -> None:
-    """Ask for events up to these sequences (exclusive), by shard, to be in the lake soon."""
+    """Ask the lake process to soon commit the events up to these sequences (exclusive), by shard."""
     write_text(regions / FLUSH_NAME, json.dumps({str(shard): end for shard, end in ends.items()}))
 
 
 def asked_to_flush(regions: Path) -> dict[int, int]:
-    """What was asked for; empty: nothing."""
+    """The sequences that `ask_to_flush` asked for last; empty if none."""
     return {int(shard): int(end) for shard, end in _read(regions / FLUSH_NAME).items()}
 
 
 def flush(folder: Path, seconds: float) -> bool:
-    """Wait until the lake has what local history of the data folder has now; False: it has not within
-    `seconds`. A collector with a lake must run.
+    """Wait until the lake has all events that the data folder's history has now; False if it does not have
+    them within `seconds`. A collector with a lake must be running.
     """
     from ..history.follow import ends_of
 

@@ -1,9 +1,9 @@
-"""Brings a member's events into the lake, each exactly once.
+"""Writes a member's events into the lake, each exactly once.
 
-The lake itself states how far it has them: the mark of each shard is read when the writer connects, and is
-moved by the transaction that inserts the events.  What a writer may have sent just before it was killed is
-either seen by then or void: each connection begins with a commit of its own (`_fence`), and DuckLake numbers
-commits one after the other, so one from before it can no longer take its number.
+The lake itself states up to which event it has them: the mark of each shard is read when the writer connects,
+and is advanced by the transaction that inserts the events.  A commit that a writer sent just before it was
+killed is by then either visible or void: each connection begins with a commit of its own (`_fence`), and
+since DuckLake numbers commits consecutively, an earlier commit can no longer get its number.
 """
 
 from __future__ import annotations
@@ -28,31 +28,33 @@ from .status import read_marks, write_marks
 MEMORY_BYTES = 1024**3
 THREADS = 2
 CONFLICT = "Transaction conflict"
-"""In DuckLake's messages: a transaction is void, since another one was committed after it began."""
+"""Part of DuckLake's message that a transaction is void because another one was committed after it began."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Consecutive events of a shard that go into the lake."""
+    """Consecutive events of a shard that are to be written."""
 
     shard: int
     mark: int
-    """The next that the lake expects."""
+    """The next sequence that the lake expects."""
     events: Records
 
     @property
     def first(self) -> int:
-        """Sequence of the first; later than `mark` if history has lost what is between."""
+        """Sequence of the first event; above `mark` if history has lost the events between."""
         return int(self.events["sequence"][0])
 
     @property
     def next(self) -> int:
-        """1 + sequence of the last."""
+        """1 + the sequence of the last event."""
         return self.first + len(self.events)
 
 
 class LakeWriter:
-    """Writes the events of the data folder `folder`; one thread uses it. LakeError: try again later."""
+    """Writes the events of the data folder `folder`; only one thread may use it.
+    LakeError: try again later.
+    """
 
     def __init__(self, settings: LakeSettings, folder: Path, member: str, incarnation: str) -> None:
         self.settings, self.member, self.incarnation = settings, member, incarnation
@@ -63,17 +65,17 @@ class LakeWriter:
         self._generation = ""
         self._noted = read_marks(folder, settings)
         self.marks: dict[int, int] = dict(self._noted)
-        """Next sequence that the lake expects, by shard; until it is connected, as noted before."""
+        """Next sequence that the lake expects, by shard; before the connection, as noted in `lake.marks`."""
         self.counts: Counter[str] = Counter()
         self._own = f"member = {quoted(member)} AND incarnation = {quoted(incarnation)}"
 
     @property
     def connected(self) -> bool:
-        """Whether nothing has failed since it connected."""
+        """Whether it is connected, and nothing has failed since."""
         return self._lake is not None
 
     def connect(self) -> None:
-        """Connect, unless it is; make the lake if there is none, and read the marks."""
+        """Connect unless it is connected: create the lake if there is none, and read the marks."""
         if self._lake is not None:
             return
         self._database = Database(self.settings)
@@ -89,7 +91,7 @@ class LakeWriter:
         self.counts["connections"] += 1
 
     def _fence(self, lake: Lake) -> None:
-        """Commit, so that what an earlier process sent is there or void; then read the marks."""
+        """Commit, so that a commit of an earlier process is either visible or void; then read the marks."""
         marks = self._read_marks(lake)
         for shard in self._follower.shards():
             marks.setdefault(shard, 0)
@@ -99,7 +101,9 @@ class LakeWriter:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        """RefusedError: history ends before the lake, which would take new events for those that it has."""
+        """RefusedError: history ends before the mark, so the numbers of new events would be taken in the
+        lake.
+        """
         for shard, mark in self.marks.items():
             end = self._follower.following(shard)
             if end < mark:
@@ -118,7 +122,7 @@ class LakeWriter:
         return {int(shard): int(mark) for shard, mark in rows}
 
     def disconnect(self) -> None:
-        """Close what may be broken."""
+        """Close the connections, which may be broken."""
         for one in (self._lake, self._database):
             if one is not None:
                 one.close()
@@ -132,7 +136,7 @@ class LakeWriter:
     # --------------------------------------------------------------------------------------- commits
 
     def commit(self) -> int:
-        """Commit what waits, at most `batch_events` of all shards together; returns how many."""
+        """Commit waiting events, at most `batch_events` of all shards together; returns their number."""
         blocks = self._blocks()
         if not blocks:
             return 0
@@ -155,12 +159,12 @@ class LakeWriter:
         self.counts["commits"] += 1
         self.counts["events"] += count
         self.counts["lost"] += sum(block.first - block.mark for block in lost)
-        with suppress(OSError):  # a full disk: it is a note, and an old one is right, too
+        with suppress(OSError):  # the disk is full; an older note is still right
             write_marks(self._folder, self.settings, self.marks)
         return count
 
     def _blocks(self) -> list[_Block]:
-        """What waits: a run of each shard."""
+        """The waiting events: a run of consecutive events of each shard."""
         shards, left = self._follower.shards(), self.settings.batch_events
         blocks = []
         for number, shard in enumerate(shards):
@@ -172,7 +176,9 @@ class LakeWriter:
         return blocks
 
     def refill(self) -> int:
-        """Write one range that the lake lacks and this member may have; returns how many events it had."""
+        """Write one range of events that the lake lacks and this member may have; returns how many events it
+        had, at least 1, or 0 if there is no such range.
+        """
         assert self._lake is not None
         lake = self._lake
         rows = self._run(
@@ -213,7 +219,9 @@ class LakeWriter:
         events: list[Records] | None = None,
         delete: str | None = None,
     ) -> None:
-        """One commit; whatever fails, nothing of it is in the lake, or the next connection finds it there."""
+        """Make one commit. If it fails, either nothing of it is in the lake, or the next connection finds all
+        of it.
+        """
         assert self._database is not None
         connection = lake.connection
 
@@ -238,7 +246,9 @@ class LakeWriter:
             except duckdb.TransactionException as error:
                 if CONFLICT not in str(error):
                     raise
-                with self._database.locked(COMMIT):  # maintenance has deleted something since it began
+                with self._database.locked(
+                    COMMIT
+                ):  # maintenance has deleted something since the transaction began
                     prepare()
                     self._commit(lake)
         except duckdb.Error as error:
