@@ -1,1 +1,1 @@
-"""What `import hopscope` offers."""
+"""The Python API, which `import hopscope` provides."""

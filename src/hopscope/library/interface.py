@@ -1,4 +1,4 @@
-"""What `import hopscope` offers: read captures, detect events, open a data folder."""
+"""The Python API, which `import hopscope` provides: read captures, detect events, open a data folder."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Section)
 SMALL_BYTES = 4 * 1024 * 1024
-"""Files below this are decoded by plain kernels, which need not be compiled."""
+"""Smaller files are decoded by plain kernels, which need no compilation."""
 _NO_FRAMES = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
 
-if not kernel_cache.notices:  # in a command, the command announces
+if not kernel_cache.notices:  # a command of Hopscope announces compilation itself
     announce.enable(log=True)
 
 
 def announce_compilation(enabled: bool = True) -> None:
-    """Switch the progress of compilation on or off; it is on at first.
+    """Switch the display of compilation progress on or off; it is on by default.
 
     The first use of a version of Hopscope compiles kernels, which can take a minute. Meanwhile a terminal or
     notebook shows the progress on stderr; elsewhere the logger `hopscope` gets one line (INFO).
@@ -61,7 +61,7 @@ def announce_compilation(enabled: bool = True) -> None:
 
 
 class _Table:
-    """Some records that can become a table of another library."""
+    """Records that can be converted to tables of other libraries."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -86,7 +86,7 @@ class _Table:
 
 
 class Hops(_Table):
-    """The hops of some reports, HOP [hops]; `report` is the row of the report that each belongs to."""
+    """The hops of a batch of reports, HOP [hops]; `report` is the row of each hop's report."""
 
     def __init__(self, hops: Records, report: Any, layout: Any = 20, clock: Clock = DEFAULT.clock) -> None:
         self.records = hops
@@ -98,15 +98,16 @@ class Hops(_Table):
         return len(self.records)
 
     def columns(self) -> tables.Columns:
-        """Columns [hops], in path order; a value means something only where its `present` bit is set."""
+        """Columns [hops], in path order; a value is valid only if its `present` bit is set."""
         return {"report": self.report, **tables.columns(self.records)}
 
     @property
     def link_latency_ns(self) -> np.ma.MaskedArray[Any, Any]:
         """From each hop's egress to the next one's ingress, int64 [hops], ns.
 
-        Masked where it cannot be computed: at the end of a path, where a time is missing, and everywhere for
-        dialects whose clocks are not comparable.  Negative where clocks differ by more than the link takes.
+        Masked if it cannot be computed: at the end of a path, if a time is missing, and for all hops of
+        dialects whose clocks are not comparable.  Negative if the clocks differ by more than the latency of
+        the link.
         """
         return timing.link_latency_ns(self.records, self.report, self._layout, self._clock)
 
@@ -115,30 +116,32 @@ class Hops(_Table):
 
 
 class Reports(_Table):
-    """A batch of decoded reports, and the frames that they came in. Damaged ones are rows with a `reason`."""
+    """A batch of decoded reports, and the frames that contained them. A damaged report is a row with a
+    `reason`.
+    """
 
     def __init__(self, batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT) -> None:
         self.batch = batch
         self.frames = frames
         self.dialect = dialect
-        """How they were read."""
+        """The dialect with which they were decoded."""
 
     def __len__(self) -> int:
         return len(self.batch)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The objects that `hopscope decode --format json` prints."""
+        """Reports as `hopscope decode --format json` prints them."""
         from ..wire.decode.as_json import report_objects
 
         return iter(report_objects(self.batch, self.frames, self.dialect))
 
     def columns(self) -> tables.Columns:
-        """Columns [reports] of REPORT: views, raw numbers."""
+        """Columns [reports], the fields of REPORT: views of the records, with raw numbers."""
         return tables.columns(self.batch.reports)
 
     @property
     def hops(self) -> Hops:
-        """The hops of all reports, path after path."""
+        """The hops of all reports, one path after another."""
         reports = self.batch.reports
         counts = reports["hop_count"].astype(np.int64)
         report = np.repeat(np.arange(len(reports)), counts)
@@ -152,9 +155,9 @@ class Reports(_Table):
 
 
 class Capture:
-    """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`.
+    """A capture file, as `read` returns it. Iterate over it to get Reports, a batch at a time.
 
-    Each iteration reads a file from its beginning; a stream or pipe can be read once.
+    Each iteration reads the file from its beginning; a stream or pipe can be read only once.
     """
 
     def __init__(
@@ -170,13 +173,13 @@ class Capture:
         self._unread: PcapReader | None = self._open()
         self._possible = possible
         self.proposal: Proposal | None = None
-        """With dialect `auto`: what was chosen and why, once iteration has begun."""
+        """With dialect `auto`: the chosen dialect and why, once iteration has begun."""
 
     def __repr__(self) -> str:
         return f"<Capture of {self._name}>"
 
     def __iter__(self) -> Iterator[Reports]:
-        """Batches that stay valid. A damaged file raises PcapError after its last good frame."""
+        """Batches of reports; each stays valid. A damaged file raises PcapError after its last good frame."""
         from ..detect.postcards.joiner import Joiner
 
         if self._unread is None and self._is_stream:
@@ -187,7 +190,7 @@ class Capture:
         decode = _decoder(dialect, small)
         joiner = None if self._join is None else Joiner(self._join)
         for frames in frames_of:
-            if small and reader.position >= SMALL_BYTES:  # it is gzipped, or grows
+            if small and reader.position >= SMALL_BYTES:  # the file is compressed, or growing
                 small, decode = False, _decoder(dialect, False)
             batch = decode(frames)
             if joiner:
@@ -217,7 +220,7 @@ class Capture:
 class Events(_Table):
     """Events, EVENT [records], in the order in which they were found.
 
-    A path of more than eight nodes takes a record for each eight: `len` and columns count records.
+    A path of more than eight nodes takes one record for every eight; `len` and columns count records.
     """
 
     def __init__(self, records: Records) -> None:
@@ -227,11 +230,13 @@ class Events(_Table):
         return len(self.records)
 
     def columns(self) -> tables.Columns:
-        """Columns [events]: views, raw numbers; `kind` and `metric` are codes of `Kind` and `Metric`."""
+        """Columns [events]: views of the records, with raw numbers; `kind` and `metric` are codes of `Kind`
+        and `Metric`.
+        """
         return tables.columns(self.records)
 
     def of(self, kind: Kind, metric: Metric | None = None) -> Events:
-        """Only the events of a kind, and of a metric. Raises ValueError for what is neither."""
+        """Only the events of a kind (and a metric). Raises ValueError for an unknown kind or metric."""
         mask = self.records["kind"] == Kind(kind)
         if metric is not None:
             mask &= self.records["metric"] == Metric(metric)
@@ -242,7 +247,7 @@ class Events(_Table):
         return f"<Events: {len(self):,}{f' ({counts})' if counts else ''}>"
 
     def by_kind(self) -> dict[str, int]:
-        """How many there are of each kind; a path is one event, whatever number of records it takes."""
+        """Number of events of each kind; a path is one event, even if it takes several records."""
         from ..present.events import continues
 
         codes, counts = np.unique(self.records["kind"][~continues(self.records)], return_counts=True)
@@ -256,7 +261,9 @@ class Events(_Table):
 
 
 class Collection:
-    """A data folder: its history, and the state of the collector that runs on it. Made by `open`."""
+    """A data folder, as `open_folder` returns it: its history, and the state of the collector that runs on
+    it.
+    """
 
     def __init__(self, folder: Path, names: Names) -> None:
         from ..history.query import History
@@ -266,7 +273,7 @@ class Collection:
         self.history: History = History(folder, names)
         """Events and flows of the past, also by SQL."""
         self.state: CollectorState = CollectorState(folder)
-        """Counters, flows, ports and sources of now; empty where no collector runs."""
+        """Present counters, flows, ports and sources; empty if no collector is running."""
 
     def __repr__(self) -> str:
         return f"<Collection in {self.folder}>"
@@ -296,11 +303,11 @@ def read(
 ) -> Capture:
     """Read the telemetry reports of a capture (pcap, pcapng, gzip; `-`: standard input).
 
-    `dialect` says how reports are read, by its name, by one of `dialects` (`Settings.dialects`), or `auto`:
-    what the first reports tell, see `Capture.proposal`; `ports` on which UDP ports they are looked for.
-    `packets`: packets that carry INT or IOAM themselves are read too, as rows of version 0. `join`: postcards
-    of one packet that come within so many ms become one row (`detect_events` does so by itself, and wants
-    reports that were not joined).  Raises HopscopeError for a missing or foreign file, or a wrong value.
+    `dialect`: how to decode reports: a dialect, the name of one, a name in `dialects` (`Settings.dialects`),
+    or `auto`, which chooses one by the first reports (see `Capture.proposal`). `ports`: UDP ports of reports.
+    `packets`: also read packets that carry INT or IOAM themselves, as rows of version 0. `join`: join
+    postcards of one packet that arrive within so many ms into one row (not for `detect_events`, which joins
+    them itself). Raises HopscopeError for a missing file, a file that is not a capture, or a wrong value.
     """
     if frames_per_batch < 1:
         raise HopscopeError(f"frames_per_batch is {frames_per_batch}; expected at least 1")
@@ -330,11 +337,11 @@ def detect_events(
     postcards: PostcardSettings | None = None,
     end: bool = False,
 ) -> Events:
-    """Run detection over reports and return every event.
+    """Run detection over reports and return all events.
 
-    The clock of their dialect is applied, and postcards of one packet are joined, as in a collector. Time is
-    that of the reports.  With `end`, it goes on after the last one until all flows are idle, which
-    leave flow records, and all sources silent.
+    As in a collector, the clock of the reports' dialect is applied, and postcards of one packet are joined.
+    Time is the time of the reports.  With `end`, it continues after the last report until all flows are idle,
+    so that they leave flow records, and all sources are silent.
     """
     from ..detect.clock import CaptureClock
     from ..detect.detector import Detector
@@ -378,7 +385,7 @@ def detect_events(
 
 
 def _given(value: S | None, kind: type[S], section: str) -> S:
-    """Settings of a section, or its defaults."""
+    """The settings of a section, or its defaults if there are none."""
     if value is None:
         return kind()
     if not isinstance(value, kind):
@@ -387,7 +394,7 @@ def _given(value: S | None, kind: type[S], section: str) -> S:
 
 
 def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Collection:
-    """Open a data folder to query its history and, where a collector runs on it, its state."""
+    """Open a data folder, to query its history and, if a collector is running on it, its state."""
     from ..base.names import Names
 
     if not isinstance(folder, str | os.PathLike):
@@ -414,7 +421,7 @@ def _decoder(dialect: Dialect, small: bool) -> Any:
     decoder = Decoder(dialect)
 
     def decode(frames: FrameBatch) -> ReportBatch:
-        batch = decoder.decode(frames)  # its blocks are used again
+        batch = decoder.decode(frames)  # the decoder will reuse its blocks
         return ReportBatch(batch.reports.copy(), batch.hops.copy(), batch.first_packet, batch.other)
 
     return decode

@@ -13,11 +13,13 @@ SAMPLES = {
     "labels.pcap": "packets with labels of INT-label",
     "names.toml": "names of the switches and ports in these captures",
 }
-"""File to what is in it."""
+"""Description of each file."""
 
 
 def sample(name: str) -> Path:
-    """Path of a sample, as `microburst` or `microburst.pcap`. Raises HopscopeError for an unknown name."""
+    """Path of a sample, by a name such as `microburst` or `microburst.pcap`. Raises HopscopeError if it is
+    unknown.
+    """
     for file in SAMPLES:
         if name in (file, Path(file).stem):
             return FOLDER / file

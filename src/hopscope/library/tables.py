@@ -1,4 +1,4 @@
-"""Records as columns and tables: what the library gives to NumPy, Arrow, pandas and Polars."""
+"""Converts records to columns and tables for NumPy, Arrow, pandas and Polars."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 Columns = dict[str, npt.NDArray[Any]]
 Readable = dict[str, npt.NDArray[Any] | list[str] | list[str | None]]
-"""Columns of numbers, or of one list of numbers per row, as arrays; of text as lists."""
+"""Columns of numbers (or of lists of numbers) as arrays; columns of text as lists."""
 
 
 def columns(records: Records) -> Columns:
-    """Every field of some records as a column: views, without a copy; raw numbers, as they were sent."""
+    """Every field of the records as a column: a view, with raw numbers as they were sent."""
     return {name: records[name] for name in records.dtype.names or () if not name.startswith("reserved")}
 
 
 def readable(records: Records, labels: dict[str, type] | None = None) -> Readable:
-    """Columns for people: addresses as text instead of two halves, codes by their names in `labels`."""
+    """Columns for people: addresses as text instead of two halves, and the names of codes in `labels`."""
     table: Readable = {}
     for name, column in columns(records).items():
         if name.endswith("_lo"):
@@ -43,7 +43,7 @@ def readable(records: Records, labels: dict[str, type] | None = None) -> Readabl
 
 
 def to_arrow(table: Readable) -> pyarrow.Table:
-    """A pyarrow.Table of these columns; HopscopeError where pyarrow is missing."""
+    """A pyarrow.Table of these columns; HopscopeError if pyarrow is missing."""
     try:
         import pyarrow
     except ImportError as error:
@@ -61,7 +61,7 @@ def to_arrow(table: Readable) -> pyarrow.Table:
 
 
 def to_pandas(table: Readable) -> pandas.DataFrame:
-    """A pandas.DataFrame of these columns; HopscopeError where pandas is missing."""
+    """A pandas.DataFrame of these columns; HopscopeError if pandas is missing."""
     try:
         import pandas
     except ImportError as error:
@@ -76,7 +76,7 @@ def to_pandas(table: Readable) -> pandas.DataFrame:
 
 
 def to_polars(table: Readable) -> polars.DataFrame:
-    """A polars.DataFrame of these columns; HopscopeError where Polars is missing."""
+    """A polars.DataFrame of these columns; HopscopeError if Polars is missing."""
     try:
         import polars
     except ImportError as error:
