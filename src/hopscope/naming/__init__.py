@@ -1,1 +1,1 @@
-"""Names of nodes and ports, and counters of interfaces, that devices answer."""
+"""Names of nodes and ports, and counters of interfaces, read from devices."""

@@ -1,4 +1,4 @@
-"""The client of a table of devices, by its kind."""
+"""Chooses the client for a table of devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .device import DeviceClient
 
 
 def client_of(key: str, settings: DeviceSettings) -> DeviceClient:
-    """The client of a table named `key`. Raises ConfigError if a secret or a certificate is missing."""
+    """The client for a table named `key`. Raises ConfigError if a secret or a certificate is missing."""
     if isinstance(settings, GnmiSettings):
         from .gnmi import GnmiClient
 
@@ -20,7 +20,7 @@ def client_of(key: str, settings: DeviceSettings) -> DeviceClient:
 
 
 async def ask(key: str, settings: DeviceSettings, node: int, host: str) -> Names:
-    """Names of one device, asked once. Raises DeviceError; ConfigError if a secret is missing."""
+    """Ask one device for its names, once. Raises DeviceError; ConfigError if a secret is missing."""
     client = client_of(key, settings)
     try:
         return await client.names(node, host)

@@ -1,4 +1,4 @@
-"""What a device is asked, whatever protocol it speaks."""
+"""The interface of a client that asks devices, whatever their protocol."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..base.errors import HopscopeError, described
 from ..base.names import Names, clean_name
 
 MAX_PORT = 0xFFFE
-"""Highest ifIndex that events can name; 65535 is no port."""
+"""Highest ifIndex that events can contain; 65535 means no port."""
 MAX_REASON = 200
-"""Most characters of an error that a device, or the library that reads from it, gives."""
+"""Longest error message, in characters, from a device or the library that reads from it."""
 DEVICE_SECONDS = 60.0
-"""Longest time for all names, or counters, of a device."""
+"""Time limit for reading all names, or all counters, of a device."""
 Answer = TypeVar("Answer")
 PortCounters = dict[int, dict[str, int]]
-"""Counters of a device by ifIndex and name (`interfaces.COUNTER_NAMES`); what it does not count is absent."""
+"""Counters of a device by ifIndex and name (`interfaces.COUNTER_NAMES`); those that it lacks are missing."""
 
 
 class DeviceError(HopscopeError):
@@ -26,14 +26,14 @@ class DeviceError(HopscopeError):
 
 
 class DeviceClient(ABC):
-    """Asks the devices of a table of the settings, within one event loop; `close` it."""
+    """Asks the devices of one table of the settings, within one event loop. Call `close` at the end."""
 
     async def names(self, node: int, host: str) -> Names:
         """Names of a device and its ports. Raises DeviceError."""
         return await _in_time(self._names(node, host))
 
     async def counters(self, host: str) -> PortCounters:
-        """Counters of its interfaces. Raises DeviceError."""
+        """Counters of a device's interfaces. Raises DeviceError."""
         return await _in_time(self._counters(host))
 
     @abstractmethod
@@ -48,7 +48,7 @@ class DeviceClient(ABC):
 
 
 async def _in_time(answer: Awaitable[Answer]) -> Answer:
-    """The answer of a device. Raises DeviceError."""
+    """Wait for the answer of a device, at most DEVICE_SECONDS. Raises DeviceError."""
     try:
         async with asyncio.timeout(DEVICE_SECONDS):
             return await answer
@@ -56,5 +56,5 @@ async def _in_time(answer: Awaitable[Answer]) -> Answer:
         raise DeviceError(f"its answer took more than {DEVICE_SECONDS:g} s") from None
     except DeviceError:
         raise
-    except Exception as error:  # of the library, which reads what devices send
+    except Exception as error:  # from the library, which parses data that devices send
         raise DeviceError(clean_name(described(error).encode(), MAX_REASON)) from None

@@ -1,9 +1,8 @@
 """Names and counters of a device by gNMI 0.8: leaves of openconfig-system and openconfig-interfaces.
 
-A subscription that ends at once (ONCE) asks for them, since more devices take that than a Get with wildcards.
-Nothing that a device sends is believed: names are cleaned, numbers are checked, answers have a limit.
-
-Each device is asked by a thread: gRPC's own asyncio serves a single event loop per process.
+They are requested by a subscription that ends at once (ONCE), which more devices support than a Get with
+wildcards. Data from a device is not trusted: names are cleaned, numbers are checked, and the size of answers
+is limited. A thread asks each device, because gRPC's asyncio supports only one event loop in a process.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from ..wire.address import with_port
 from .device import DEVICE_SECONDS, MAX_PORT, MAX_REASON, DeviceClient, DeviceError, PortCounters
 
 HOST_NAMES = ("system/state/hostname", "system/config/hostname")
-"""Where the name of a device is; the first one that it has."""
+"""Paths of a device's name; the first one that it has is used."""
 STATE = "interfaces/interface/state"
 LEAVES = {
     f"{STATE}/counters/{direction}-{leaf}": f"{direction}_{name}"
     for leaf, name in (("octets", "bytes"), ("errors", "errors"), ("discards", "discards"))
     for direction in ("in", "out")
 }
-"""Counter (`interfaces.COUNTER_NAMES`) by path."""
+"""Name of the counter (`interfaces.COUNTER_NAMES`) at each path."""
 ENCODINGS = (gnmi.PROTO, gnmi.JSON_IETF, gnmi.JSON)
-"""Encodings that are read, the smallest first."""
+"""Supported encodings, the most compact first."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Longest answer of a device."""
+"""Size of the largest answer of a device."""
 _ABSENT = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNIMPLEMENTED)
-"""How devices answer that they have no such path."""
+"""Errors by which devices say that they have no such path."""
 _OPTIONS = (("grpc.enable_http_proxy", 0),)
 Leaf = tuple[str, str, Any]
-"""Interface (empty: of none), path without prefixes and keys, value."""
+"""Interface (empty if there is none), path without prefixes and keys, value."""
 Answer = TypeVar("Answer")
 
 
@@ -50,7 +49,7 @@ class GnmiClient(DeviceClient):
     """Asks gNMI servers."""
 
     def __init__(self, key: str, settings: GnmiSettings) -> None:
-        """`key`: of the table. Raises ConfigError if a secret or a certificate is missing."""
+        """`key`: name of the table. Raises ConfigError if a secret or a certificate is missing."""
         self._settings = settings
         self._credentials = _credentials(key, settings) if settings.tls else None
         password = value_of(f"{key}.password", settings.password)
@@ -59,7 +58,7 @@ class GnmiClient(DeviceClient):
             self._metadata.append(("password", password))
 
     async def close(self) -> None:
-        """Nothing is open: each answer has a connection of its own."""
+        """Does nothing, because each request has its own connection."""
 
     async def _names(self, node: int, host: str) -> Names:
         leaf = "description" if self._settings.interfaces == "alias" else "name"
@@ -69,7 +68,7 @@ class GnmiClient(DeviceClient):
         return await self._asked(host, _Session.counters)
 
     async def _asked(self, host: str, ask: Callable[[_Session], Answer]) -> Answer:
-        """What a thread is answered. Raises DeviceError."""
+        """The result of `ask`, which runs in a thread. Raises DeviceError."""
         channel = self._channel(host)
 
         def work() -> Answer:
@@ -81,7 +80,7 @@ class GnmiClient(DeviceClient):
         try:
             return await asyncio.to_thread(work)
         finally:
-            channel.close()  # ends the calls of a thread that is no longer waited for
+            channel.close()  # ends the calls of the thread if nobody waits for it any more
 
     def _channel(self, host: str) -> Any:
         place = with_port(host, self._settings.port)
@@ -93,7 +92,7 @@ class GnmiClient(DeviceClient):
 
 
 class _Session:
-    """Questions to one device, over one connection; all raise grpc.RpcError and DeviceError."""
+    """Requests to one device over one connection; all methods may raise grpc.RpcError and DeviceError."""
 
     def __init__(self, channel: grpc.Channel, metadata: list[tuple[str, str]], timeout: float) -> None:
         """Connects, within `timeout` seconds."""
@@ -105,7 +104,9 @@ class _Session:
         self._encoding = known[0]
 
     def names(self, node: int, leaf: str) -> Names:
-        """Names of the device and its ports, which are in a leaf of each interface's state."""
+        """Names of the device and its ports. The name of a port is the leaf `leaf`
+        of its interface's state.
+        """
         numbers: dict[str, int] = {}
         texts: dict[str, str] = {}
         for interface, path, value in self._leaves(f"{STATE}/ifindex", f"{STATE}/{leaf}"):
@@ -137,7 +138,7 @@ class _Session:
         }
 
     def _host_name(self) -> str:
-        """Name of the device; empty: it has none."""
+        """Name of the device; empty if it has none."""
         for path in HOST_NAMES:
             name = ""
             try:
@@ -152,13 +153,13 @@ class _Session:
         return ""
 
     def _leaves(self, *paths: str) -> Iterator[Leaf]:
-        """Leaves below some paths."""
+        """Request the leaves below these paths."""
         subscriptions = [gnmi.Subscription(path=_path(path)) for path in paths]
-        wanted = gnmi.SubscriptionList(
+        request = gnmi.SubscriptionList(
             subscription=subscriptions, mode=gnmi.SubscriptionList.ONCE, encoding=self._encoding
         )
         call = self._stub.Subscribe(
-            iter([gnmi.SubscribeRequest(subscribe=wanted)]), timeout=DEVICE_SECONDS, metadata=self._metadata
+            iter([gnmi.SubscribeRequest(subscribe=request)]), timeout=DEVICE_SECONDS, metadata=self._metadata
         )
         size = 0
         for answer in call:
@@ -172,14 +173,14 @@ class _Session:
 
 
 def leaves_of(notification: Any) -> Iterator[Leaf]:
-    """Leaves of a notification, whose values are scalars or trees in JSON."""
+    """Leaves of a notification, whose values are scalars or JSON trees."""
     for update in notification.update:
         elements = [*notification.prefix.elem, *update.path.elem]
         keys = (
-            each.key["name"] for each in elements if _bare(each.name) == "interface" and "name" in each.key
+            part.key["name"] for part in elements if _bare(part.name) == "interface" and "name" in part.key
         )
         interface = next(keys, "")
-        path = "/".join(_bare(each.name) for each in elements)
+        path = "/".join(_bare(part.name) for part in elements)
         kind = update.val.WhichOneof("value")
         value: Any = getattr(update.val, kind) if kind else None
         tree = json.loads(value) if kind in ("json_val", "json_ietf_val") else value
@@ -187,10 +188,10 @@ def leaves_of(notification: Any) -> Iterator[Leaf]:
 
 
 def _below(interface: str, path: str, value: Any) -> Iterator[Leaf]:
-    """Leaves of a tree in JSON; an item of a list of interfaces has its name as a key."""
+    """Leaves of a JSON tree; each item of a list of interfaces has the key `name`."""
     if isinstance(value, list):
-        for each in value:
-            yield from _below(interface, path, each)
+        for item in value:
+            yield from _below(interface, path, item)
     elif isinstance(value, dict):
         if path == "interfaces/interface":
             interface = str(value.get("name", interface))
@@ -201,12 +202,12 @@ def _below(interface: str, path: str, value: Any) -> Iterator[Leaf]:
 
 
 def _bare(name: str) -> str:
-    """A name without the module before it, as in `openconfig-interfaces:state`."""
+    """A name without the prefix of its module, such as `openconfig-interfaces:`."""
     return name.rpartition(":")[2]
 
 
 def _path(path: str) -> Any:
-    """A path of OpenConfig; of interfaces, all."""
+    """A path of OpenConfig; it selects all interfaces."""
     keys = {"interface": {"name": "*"}}
     elements = [gnmi.PathElem(name=name, key=keys.get(name, {})) for name in path.split("/")]
     return gnmi.Path(origin="openconfig", elem=elements)
@@ -217,7 +218,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """A number of 64 bits, which JSON_IETF writes as text (RFC 7951 §6.1); -1: it is none."""
+    """A 64-bit number, which JSON_IETF writes as text (RFC 7951 §6.1); -1 if the value is not a number."""
     if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdecimal():
         value = int(value)
     return value if type(value) is int and 0 <= value < 1 << 64 else -1
@@ -246,9 +247,9 @@ def _read(key: str, file: Path) -> bytes:
 
 
 def _system_certificates() -> bytes | None:
-    """The system's CA certificates (PEM), which gRPC does not look for; None: those of gRPC."""
+    """The system's CA certificates (PEM), which gRPC does not use by itself; None: use those of gRPC."""
     places = ssl.get_default_verify_paths()
     if places.cafile:
         return Path(places.cafile).read_bytes()
     found = sorted(Path(places.capath).glob("*.0")) if places.capath else []
-    return b"\n".join(each.read_bytes() for each in found if each.is_file()) or None
+    return b"\n".join(path.read_bytes() for path in found if path.is_file()) or None

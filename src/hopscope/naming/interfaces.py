@@ -1,4 +1,6 @@
-"""Counters of interfaces, as devices answered last: a file of the regions' folder, replaced as a whole."""
+"""The newest counters of devices' interfaces, in a file in the folder of regions
+that is replaced as a whole.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy.typing as npt
 from ..memory.region import Region, RegionError
 
 COUNTER_NAMES = ("in_bytes", "out_bytes", "in_errors", "out_errors", "in_discards", "out_discards")
-"""Counters of an interface, in both directions as the device sees them."""
+"""Counters of an interface; `in` and `out` are from the view of the device."""
 INTERFACE = np.dtype(
     [
         ("node_id", "<u4"),
@@ -21,14 +23,16 @@ INTERFACE = np.dtype(
         *((name, "<u8") for name in COUNTER_NAMES),
     ]
 )
-"""An interface: its node and ifIndex, when it was read (Unix time), bit N of `known`: counter N is there."""
+"""An interface: node, ifIndex, when it was read (Unix time), and counters; bit N of `known`: counter N is
+valid.
+"""
 _FILE, _KIND, _VERSION = "names.interfaces", "interface counters", 1
 Interfaces = npt.NDArray[Any]
 """INTERFACE rows."""
 
 
 def rows_of(node: int, counters: dict[int, dict[str, int]], now_ns: int) -> Interfaces:
-    """Rows of a device, whose counters are by ifIndex and name."""
+    """The rows of a device, made from its counters by ifIndex and name."""
     rows = np.zeros(len(counters), INTERFACE)
     for row, (port, values) in zip(rows, counters.items(), strict=True):
         row["node_id"], row["port"], row["last_ns"] = node, port, now_ns
@@ -40,7 +44,7 @@ def rows_of(node: int, counters: dict[int, dict[str, int]], now_ns: int) -> Inte
 
 
 def write_interfaces(folder: Path, rows: Interfaces) -> None:
-    """Replace the file of `folder`. Raises RegionError."""
+    """Replace the file in `folder`. Raises RegionError."""
     arrays = {"interfaces": (INTERFACE, len(rows))}
     with Region.create(folder / f"{_FILE}.part", _KIND, _VERSION, arrays) as region:
         region["interfaces"][:] = rows
@@ -48,7 +52,7 @@ def write_interfaces(folder: Path, rows: Interfaces) -> None:
 
 
 def read_interfaces(folder: Path) -> Interfaces:
-    """Rows of the file of `folder`; none if there is no file."""
+    """The rows of the file in `folder`; none if there is no file."""
     try:
         with Region.attach(folder / _FILE, _KIND, _VERSION) as region:
             return region["interfaces"].copy()

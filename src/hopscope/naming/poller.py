@@ -1,4 +1,4 @@
-"""Asks all devices for names and counters, at intervals, and keeps what they answer in files."""
+"""Asks all devices for names and counters at intervals, and keeps their answers in files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .device import DeviceClient
 from .interfaces import read_interfaces, rows_of, write_interfaces
 
 AT_ONCE = 16
-"""Devices of a table that are asked at the same time."""
+"""How many devices of a table are asked at the same time."""
 TURN_SECONDS = 0.2
 Notify = Callable[[str], None]
 Answer = TypeVar("Answer")
 
 
 class Poller:
-    """Asks all devices. One that does not answer keeps its last names, and has no counters."""
+    """Asks all devices. A device that does not answer keeps its last names, and has no counters."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Poller:
         notify: Notify,
         warn: Notify,
     ) -> None:
-        """`folder` has the names, `regions` the counters of interfaces. `changed` is called after names have
+        """`folder` gets the names, `regions` the counters of interfaces. `changed` is called after names have
         changed; `notify` and `warn` log a line.
         """
         self._tables, self._folder, self._regions, self._counters = tables, folder, regions, counters
@@ -52,10 +52,10 @@ class Poller:
             {place: name for place, name in known.ports.items() if place[0] in nodes},
         )
         self._silent: dict[str, set[int]] = {"names": set(), "counters": set()}
-        """Nodes that did not answer when asked last, by what they were asked for."""
+        """Nodes that did not answer the last request, by request (`names` or `counters`)."""
 
     def run(self, stop: Stop) -> None:
-        """Ask every table's devices at its intervals until `stop` is set."""
+        """Ask the devices of every table at its intervals until `stop` is set."""
         self.prune()
         asyncio.run(self._run(stop))
 
@@ -77,7 +77,7 @@ class Poller:
             for name, table in self._tables.items()
             if table.counters_seconds
         ]
-        tasks = [asyncio.create_task(each) for each in repeated]
+        tasks = [asyncio.create_task(repeating) for repeating in repeated]
         try:
             while not stop.is_set():
                 for task in tasks:
@@ -97,21 +97,21 @@ class Poller:
 
     async def poll(self, name: str) -> None:
         """Ask the devices of one table for names, once. Raises ConfigError if a secret is missing."""
-        self._take(await self._each(name, "names", lambda client, node, host: client.names(node, host)))
+        self._take(await self._ask_all(name, "names", lambda client, node, host: client.names(node, host)))
 
     async def read_counters(self, name: str) -> None:
         """Read the counters of one table's devices, once. Raises ConfigError if a secret is missing."""
-        answers = await self._each(name, "counters", lambda client, _, host: client.counters(host))
+        answers = await self._ask_all(name, "counters", lambda client, _, host: client.counters(host))
         rows = read_interfaces(self._regions)
         others = rows[~np.isin(rows["node_id"], list(self._tables[name].devices))]
         now = time.time_ns()
         fresh = (rows_of(node, counters, now) for node, counters in answers.items())
         write_interfaces(self._regions, np.concatenate([others, *fresh]))
 
-    async def _each(
-        self, name: str, what: str, ask: Callable[[DeviceClient, int, str], Awaitable[Answer]]
+    async def _ask_all(
+        self, name: str, request: str, ask: Callable[[DeviceClient, int, str], Awaitable[Answer]]
     ) -> dict[int, Answer]:
-        """Answers of the devices of a table, by node, without those that do not answer."""
+        """The answers of the devices of a table, by node; nodes that do not answer are missing."""
         table, room = self._tables[name], asyncio.Semaphore(AT_ONCE)
         client = client_of(f"names_from.{name}", table)
         answers: dict[int, Answer] = {}
@@ -123,7 +123,7 @@ class Poller:
                     error = None
                 except HopscopeError as found:
                     error = found
-            self._heard(what, node, host, error)
+            self._note(request, node, host, error)
 
         try:
             await asyncio.gather(*(one(node, host) for node, host in table.devices.items()))
@@ -131,21 +131,22 @@ class Poller:
             await client.close()
         return answers
 
-    def _heard(self, what: str, node: int, host: str, error: HopscopeError | None) -> None:
-        """Count an answer, or its absence, and log a change."""
-        silent, result = self._silent[what], "answered" if error is None else "failed"
-        polls = {"names": "names_polls_total", "counters": "names_counter_polls_total"}[what]
+    def _note(self, request: str, node: int, host: str, error: HopscopeError | None) -> None:
+        """Count an answer or a failure, and log when a device stops or starts answering."""
+        silent, result = self._silent[request], "answered" if error is None else "failed"
+        polls = {"names": "names_polls_total", "counters": "names_counter_polls_total"}[request]
         self._counters.add(f"{polls}.{result}", 1)
         if error is None and node in silent:
-            self._notify(f"{what} of {host}: it answers again")
+            self._notify(f"{request} of {host}: it answers again")
             silent.discard(node)
         elif error is not None and node not in silent:
-            self._warn(f"{what} of {host}: {error}{'; its last names stay' if what == 'names' else ''}")
+            kept = "; its last names stay" if request == "names" else ""
+            self._warn(f"{request} of {host}: {error}{kept}")
             silent.add(node)
         self._counters.put("names_silent_devices", len(set.union(*self._silent.values())))
 
     def _take(self, answers: dict[int, Names]) -> None:
-        """Replace the names of nodes that answered."""
+        """Replace the names of the nodes that answered."""
         nodes = {node: name for node, name in self._names.nodes.items() if node not in answers}
         ports = {place: name for place, name in self._names.ports.items() if place[0] not in answers}
         for names in answers.values():

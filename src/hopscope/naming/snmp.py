@@ -1,7 +1,7 @@
 """Names and counters of a device by SNMP: sysName (RFC 3418), ifTable and ifXTable (RFC 2863).
 
-Nothing that a device sends is believed: walks end at the first row that does not follow the one before it, or
-whose ifIndex is no port number, and names are cleaned.
+Data from a device is not trusted: a walk ends at the first row that does not follow the row before it, or
+whose ifIndex is not a port number, and names are cleaned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SYS_NAME = (1, 3, 6, 1, 2, 1, 1, 5)
 IF_NAME = (1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 1)
 IF_ALIAS = (1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 18)
 ROWS = 25
-"""Rows of one GETBULK request: an answer with full names fits into 1,500 bytes, or is cut by the agent."""
+"""Rows in one GETBULK request: an answer with long names fits into 1,500 bytes, or the agent shortens it."""
 _IF_ENTRY, _IF_X_ENTRY = (1, 3, 6, 1, 2, 1, 2, 2, 1), (1, 3, 6, 1, 2, 1, 31, 1, 1, 1)
 COLUMNS = {
     "in_bytes": (*_IF_X_ENTRY, 6),
@@ -49,16 +49,16 @@ _PRIV: dict[str, Any] = {
 
 
 class SnmpClient(DeviceClient):
-    """Asks agents."""
+    """Asks SNMP agents."""
 
     def __init__(self, key: str, settings: SnmpSettings) -> None:
-        """`key`: of the table. Raises ConfigError if a secret is missing."""
+        """`key`: name of the table. Raises ConfigError if a secret is missing."""
         self._settings = settings
         self._credentials = _credentials(key, settings)
         self._engine = snmp.SnmpEngine()
 
     async def close(self) -> None:
-        """Close its sockets."""
+        """Close the sockets."""
         self._engine.close_dispatcher()
 
     async def _names(self, node: int, host: str) -> Names:
@@ -101,10 +101,10 @@ class SnmpClient(DeviceClient):
                 return
 
     async def _answer(self, command: Any, target: Any, oid: tuple[int, ...], *options: int) -> Any:
-        """Object ids and values of an answer. Raises DeviceError."""
-        wanted = snmp.ObjectType(snmp.ObjectIdentity(oid))
+        """Object ids and values in the answer to a request. Raises DeviceError."""
+        requested = snmp.ObjectType(snmp.ObjectIdentity(oid))
         problem, status, _, rows = await command(
-            self._engine, self._credentials, target, snmp.ContextData(), *options, wanted, lookupMib=False
+            self._engine, self._credentials, target, snmp.ContextData(), *options, requested, lookupMib=False
         )
         if problem:
             raise DeviceError(str(problem))
@@ -114,7 +114,7 @@ class SnmpClient(DeviceClient):
 
 
 def _text(value: Any) -> str:
-    """A cleaned name; empty for what is no text, as that there is no such object."""
+    """A cleaned name; empty if the value is not a text, for example if there is no such object."""
     return clean_name(value.asOctets()) if isinstance(value, OctetString) else ""
 
 

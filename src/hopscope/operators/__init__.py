@@ -1,1 +1,1 @@
-"""What operators decide, and who they are: one SQLite file in the data folder; collecting never needs it."""
+"""Operators' accounts and decisions, in one SQLite file in the data folder; collecting never needs it."""

@@ -1,4 +1,4 @@
-"""Acknowledgements: a user is working on an alarm. Each is valid until the alarm ends."""
+"""Acknowledgements, which say that a user is working on an alarm. They are valid until the alarm ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .audit import Audit, Author
 from .database import Database, Tables
 
 MOST = 10_000
-"""Acknowledgements that are kept; the oldest make room."""
+"""Largest number of acknowledgements that are kept; the oldest are deleted."""
 _TABLES = Tables(
     "acknowledgements",
     (
@@ -27,41 +27,43 @@ _TABLES = Tables(
 
 
 class NotAcknowledgedError(HopscopeError):
-    """There is nothing to take back."""
+    """There is no acknowledgement to remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Somebody looks after the alarm at a place."""
+    """A user is working on the alarm at a place."""
 
     key: str
-    """What is alarmed, see `detect.alarms.place_key`."""
+    """Key of the place, see `detect.alarms.place_key`."""
     who: str
     time_ns: int
-    """When, ns since the epoch: it is about an alarm that was open then."""
+    """When it was made, ns since the epoch. It refers to an alarm that was open then."""
     note: str
 
     def is_of(self, since_ns: int | None) -> bool:
-        """Whether it is about the alarm that began then (None: before all that is known)."""
+        """Whether it refers to the alarm that began at `since_ns` (None: before all
+        events that are known).
+        """
         return since_ns is None or self.time_ns >= since_ns
 
 
 class Acknowledgements:
-    """Those of a database; changes are audited. Raises OperatorsError."""
+    """The acknowledgements in a database; changes are audited. Raises OperatorsError."""
 
     def __init__(self, database: Database, audit: Audit) -> None:
         self._database, self._audit = database, audit
         database.declare(_TABLES)
 
     def by_key(self) -> dict[str, Acknowledgement]:
-        """All of them; none before the first change."""
+        """All acknowledgements; empty if there is no file yet."""
         if not self._database.path.exists():
             return {}
         rows = self._database.rows("SELECT key, who, time_ns, note FROM acknowledgements")
         return {row[0]: Acknowledgement(*row) for row in rows}
 
     def add(self, key: str, note: str, author: Author) -> Acknowledgement:
-        """Acknowledge the alarm at a place, in place of who did before."""
+        """Acknowledge the alarm at a place; this replaces an earlier acknowledgement."""
         made = Acknowledgement(key, author.name, time.time_ns(), note)
         with self._database.transaction() as connection:
             connection.execute(
@@ -77,7 +79,7 @@ class Acknowledgements:
         return made
 
     def remove(self, key: str, author: Author) -> None:
-        """Take one back. Raises NotAcknowledgedError."""
+        """Remove an acknowledgement. Raises NotAcknowledgedError."""
         with self._database.transaction() as connection:
             if not connection.execute("DELETE FROM acknowledgements WHERE key = ?", (key,)).rowcount:
                 raise NotAcknowledgedError(f"no alarm {key[:100]!r} is acknowledged")

@@ -1,5 +1,5 @@
-"""Who changed what, when, and from where: entries are added and read, never changed. Every change by an
-operator passes here, and is counted here.
+"""The audit log: who changed what, when, and from where. Entries are added and read, never changed. Every
+change by an operator is noted and counted here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ T = TypeVar("T")
 _COUNTING = threading.Lock()
 
 MOST_ENTRIES = 50_000
-"""Entries that are kept; the oldest go first."""
+"""Largest number of entries that are kept; the oldest are deleted."""
 _VALUE_CHARACTERS = 16_384
-"""Longest JSON of a value before or after a change; of a longer one only its length is kept."""
+"""Longest JSON of a value before or after a change; of a longer value, only the length is kept."""
 _TABLES = Tables(
     "audit",
     (
@@ -47,10 +47,10 @@ _TABLES = Tables(
 
 @dataclass(frozen=True)
 class Author:
-    """Who makes a change, and from where."""
+    """The author of a change."""
 
     name: str
-    """A user's name, or how it was authenticated, such as `token`."""
+    """A user's name, or the method of authentication, such as `token`."""
     address: str = ""
     """Address of the client; empty for a command on this machine."""
 
@@ -60,7 +60,7 @@ class Author:
 
 @dataclass(frozen=True)
 class Entry:
-    """One change. `before` and `after` are JSON values, None where there is none."""
+    """One change. `before` and `after` are JSON values, or None."""
 
     id: int
     time_ns: int
@@ -81,10 +81,11 @@ class Audit:
         database.declare(_TABLES)
 
     def add(self, author: Author, kind: str, subject: str, before: Any = None, after: Any = None) -> None:
-        """Note a change: `kind` is what was done, as `limits.change`, `subject` to what.
+        """Note a change. `kind` is what was done, such as `limits.change`; `subject` is the thing that was
+        changed.
 
-        Part of a transaction that is open in this thread: an entry and its change are written together.
-        Raises OperatorsError.
+        If this thread has an open transaction, the entry is part of it, so that it is written together with
+        the change.  Raises OperatorsError.
         """
         with self._database.transaction():
             self._note(author, kind, subject, before, after)
@@ -99,9 +100,10 @@ class Audit:
         after: Any,
         change: Callable[[], T],
     ) -> T:
-        """Note a change, and then have another process make it by `change`: meanwhile no lock is held. If it
-        refuses, or is not there, the entry is taken back. If it does not answer (UnansweredError), the entry
-        stays, since the change may be made. Raises OperatorsError, and what `change` raises.
+        """Note a change, and then call `change`, which lets another process make it; no lock is held
+        meanwhile. If the process refuses or is not running, the entry is removed. If it does not answer
+        (UnansweredError), the entry stays, since the change may still be made. Raises OperatorsError, and the
+        errors of `change`.
         """
         number = self._note(author, kind, subject, before, after)
         try:
@@ -117,7 +119,7 @@ class Audit:
         return made
 
     def _count(self) -> None:
-        """In the counters of the collector, if one runs."""
+        """Count a change in the counters of the collector, if one is running."""
         if self._counts is None:
             self._counts = ACCESS_COUNTERS.resume(self._database.path.parent / "regions")
         if self._counts is not None:
@@ -143,9 +145,10 @@ class Audit:
     def page(
         self, limit: int = 100, before: int | None = None, kind: str | None = None, who: str | None = None
     ) -> list[Entry]:
-        """Up to `limit` entries, newest first, with an id below `before`, of one kind and one author.
+        """Up to `limit` entries, newest first. Optional conditions: an id below `before`, a kind, an author.
 
-        `kind` also takes the first part of kinds: `limits` for `limits.change`. Raises OperatorsError.
+        `kind` may also be the first part of kinds, such as `limits` for `limits.change`. Raises
+        OperatorsError.
         """
         rows = self._database.rows(
             "SELECT * FROM audit WHERE (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR kind = ?2 OR "

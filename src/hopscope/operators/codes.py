@@ -1,4 +1,6 @@
-"""Codes that log a browser in once: whoever may write the data folder gets one by `hopscope open`."""
+"""Codes that log in a browser once. `hopscope open` makes one for anybody who may
+write to the data folder.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import time
 from .database import Database, Tables
 
 CODE_SECONDS = 300
-"""How long a code can be used."""
+"""How long a code is valid."""
 _TABLES = Tables(
     "codes",
     ("CREATE TABLE codes (hash BLOB PRIMARY KEY, name TEXT NOT NULL, until_ns INTEGER NOT NULL);",),
@@ -24,7 +26,7 @@ class Codes:
         database.declare(_TABLES)
 
     def make(self, name: str) -> str:
-        """A code for `name`, the user of this machine who asked for it. Raises OperatorsError."""
+        """Make a code for `name`, the user of this machine who asked for it. Raises OperatorsError."""
         code, now = secrets.token_urlsafe(24), time.time_ns()
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM codes WHERE until_ns < ?", (now,))
@@ -34,12 +36,12 @@ class Codes:
         return code
 
     def take(self, code: str) -> str | None:
-        """For whom a code is; it cannot be used again. None: it is wrong, used, or too old. Raises
-        OperatorsError.
+        """Use up a code; returns the name for which it was made, or None if it is wrong, used, or too old.
+        Raises OperatorsError.
         """
         known = "FROM codes WHERE hash = ? AND until_ns >= ?"
         values = _hash(code), time.time_ns()
-        if not self._database.rows(f"SELECT 1 {known}", values):  # guesses take no write
+        if not self._database.rows(f"SELECT 1 {known}", values):  # a wrong guess must not cost a write
             return None
         with self._database.transaction() as connection:
             found = connection.execute(f"DELETE {known} RETURNING name", values).fetchone()

@@ -17,10 +17,11 @@ ACCESS_COUNTERS = CounterFile("access.counters", "access counters", 1, (
         ("host", "origin", "csrf", "login", "role"),
     ),
     Counter(
-        "access_changes_total", "Changes that were made over HTTP or by `hopscope users`, each in the audit.",
+        "access_changes_total",
+        "Changes that were made over HTTP or by `hopscope users`; each is in the audit log.",
     ),
     Counter(
         "serve_failures_total",
-        "Requests, and live values, that ended in an error of the server itself; its log names each cause.",
+        "Requests and live values that ended in an internal error of the server; its log states each cause.",
     ),
 ))  # fmt: skip

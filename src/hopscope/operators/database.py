@@ -1,6 +1,7 @@
-"""The SQLite file of what operators decide: opened when it is first used, one connection with a lock.
+"""The SQLite file with operators' accounts and decisions. It is opened at the first use; there is one
+connection, protected by a lock.
 
-Each module declares its own tables, with a version and the changes from one to the next (`Tables`).
+Each module declares its own tables, with a version and the migrations between versions (`Tables`).
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ _WHY = {
 
 
 class OperatorsError(HopscopeError):
-    """The file cannot be used; the message names it, the reason and the remedy."""
+    """The file cannot be used; the message states the file, the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Tables of one module. A table changes by one more migration; those that there are never change."""
+    """The tables of one module. To change a table, add a migration; existing migrations must never change."""
 
     owner: str
     """The module's name."""
     migrations: tuple[str, ...]
-    """SQL scripts; the version is the number of those that were run."""
+    """SQL scripts; the version is the number of scripts that were run."""
 
 
 class Database:
-    """`console.sqlite` of a data folder, mode 0600. Threads share it; each call may wait for the disk.
+    """`console.sqlite` of a data folder, mode 0600. Threads may share it; each call may wait for the disk.
 
-    The file is opened, and made, at the first use, and again after a failure to open it: what does not need
-    it works without it.
+    The file is opened (or created) at the first use, and if that fails, at the next use. Everything that does
+    not need it works without it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -61,12 +62,12 @@ class Database:
         self._after: list[Callable[[], None]] = []
 
     def declare(self, tables: Tables) -> None:
-        """Have these tables at the next use, in their newest version."""
+        """Declare tables, which are created or migrated to their newest version at the next use."""
         self._declared[tables.owner] = tables
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Change all or nothing; inside another transaction of this thread it is part of that.
+        """A transaction; inside another transaction of this thread, it is part of that one.
 
         Raises OperatorsError; sqlite3.IntegrityError if a row violates a constraint.
         """
@@ -82,10 +83,10 @@ class Database:
                     work()
             finally:
                 self._after.clear()
-                connection.rollback()  # nothing after a COMMIT
+                connection.rollback()  # does nothing after a COMMIT
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Do something once the transaction of this thread is on the disk, and not if it is taken back."""
+        """Call `work` once the transaction of this thread is on disk; not if it is rolled back."""
         self._after.append(work)
 
     def rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -102,12 +103,12 @@ class Database:
             self._prepared.clear()
 
     def __del__(self) -> None:
-        """Close the file: Python 3.13 warns of one that is not."""
+        """Close the file, since Python 3.13 warns about files that are not closed."""
         self.close()
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone; SQLite's errors become one line for the user."""
+        """The connection, for this thread only; SQLite's errors become one line for the user."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -123,7 +124,7 @@ class Database:
                 raise OperatorsError(f"{self.path}: {error.strerror}") from error
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Run the migrations that the file has not seen."""
+        """Run the migrations that were not run on this file yet."""
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.execute(
@@ -148,8 +149,8 @@ class Database:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file, or make it; it is readable by its user alone, whatever the umask is. That is the user of
-    the collector, who must not be locked out: root makes it for that user, others do not make it.
+    """Open or create the file, which only its user may read, whatever the umask. That is the user of the
+    collector, who must not be locked out: root creates the file for this user, other users do not create it.
     """
     user = _collector(path.parent)
     if os.geteuid() not in (0, user.st_uid) and not path.exists():
@@ -167,7 +168,7 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         _use_wal(connection)
-        connection.execute("PRAGMA synchronous = FULL")  # what was audited survives a loss of power
+        connection.execute("PRAGMA synchronous = FULL")  # audited changes survive a power failure
         connection.execute("PRAGMA foreign_keys = ON")
     except sqlite3.Error:
         connection.close()
@@ -176,14 +177,16 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _collector(folder: Path) -> os.stat_result:
-    """Whose collector it is: that of the file that it locks, else of the folder."""
+    """The status of the file that the collector locks, or else of the folder; its owner is the collector's
+    user.
+    """
     lock = folder / "owner.lock"
     return (lock if lock.exists() else folder).stat()
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Use a log, so that reading does not wait for a change. SQLite itself does not wait if another process
-    is making the file or its log just now.
+    """Use a write-ahead log, so that readers do not wait for changes. SQLite itself does not wait if another
+    process is just creating the file or its log, so this function does.
     """
     until = time.monotonic() + BUSY_SECONDS
     while True:
@@ -197,7 +200,9 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, each run alone: `executescript` would end the transaction."""
+    """The statements of a script. They must be run one by one, because `executescript` would end the
+    transaction.
+    """
     waiting = ""
     for part in script.split(";"):
         waiting += part + ";"

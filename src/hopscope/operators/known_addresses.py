@@ -1,4 +1,4 @@
-"""Addresses from which users have logged in: failed logins from elsewhere do not lock them out there."""
+"""Addresses from which users have logged in. Failed logins from elsewhere do not lock a user out there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .database import Database, Tables
 
 KNOWN_DAYS = 60
 _MOST = 20
-"""Addresses of one user; the newest are kept."""
+"""How many addresses of a user are kept: the newest."""
 _TABLES = Tables(
     "known_addresses",
     (
@@ -22,14 +22,14 @@ _TABLES = Tables(
 
 
 class KnownAddresses:
-    """Addresses in a database, by user."""
+    """The known addresses in a database, by user."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         database.declare(_TABLES)
 
     def has(self, name: str, address: str) -> bool:
-        """Whether this user has logged in from there in the last days. Raises OperatorsError."""
+        """Whether the user has logged in from this address in the last KNOWN_DAYS. Raises OperatorsError."""
         since = time.time_ns() - KNOWN_DAYS * 86_400 * 10**9
         found = self._database.rows(
             "SELECT 1 FROM known_addresses WHERE name = ? AND address = ? AND seen_ns > ?",
@@ -38,7 +38,7 @@ class KnownAddresses:
         return bool(found)
 
     def add(self, name: str, address: str) -> None:
-        """This user has logged in from there. Raises OperatorsError."""
+        """Note that the user has logged in from this address. Raises OperatorsError."""
         with self._database.transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO known_addresses VALUES (?, ?, ?)", (name, address, time.time_ns())

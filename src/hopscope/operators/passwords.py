@@ -1,9 +1,10 @@
-"""Passwords: Argon2id hashes, and how many are computed at a time.
+"""Passwords: Argon2id hashes, computed one at a time.
 
-32 MiB, 3 passes, 1 lane: above the least that OWASP's Password Storage Cheat Sheet names (19 MiB, 2 passes),
-and cheap enough for a collector. A hash took 80 ms of a processor (2 passes 64 ms; 64 MiB and 3 passes, RFC
-9106's second choice with 1 lane, 198 ms), measured with argon2-cffi 25.1 on one core of a shared machine. One
-hash is computed at a time: logins, however many, take one thread and 32 MiB.
+The parameters are 32 MiB, 3 passes and 1 lane. This is above the minimum of OWASP's Password Storage Cheat
+Sheet (19 MiB, 2 passes), and cheap enough for a collector. A hash took 80 ms of CPU time (64 ms with 2
+passes; 198 ms with 64 MiB and 3 passes, RFC 9106's second choice but with 1 lane), measured with argon2-cffi
+25.1 on one core of a shared machine. Since one hash is computed at a time, any number of logins takes one
+thread and 32 MiB.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class PasswordError(HopscopeError):
 
 
 def hash_password(password: str) -> str:
-    """Its Argon2id hash with a random salt, as PHC text. Raises PasswordError."""
+    """The Argon2id hash of a password, with a random salt, as PHC text. Raises PasswordError."""
     if not LEAST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
         raise PasswordError(
             f"password: found {len(password)} characters, expected {LEAST_CHARACTERS} to {MOST_CHARACTERS}"
@@ -40,7 +41,7 @@ def hash_password(password: str) -> str:
 
 
 def matches(known: str | None, password: str) -> bool:
-    """Whether a password is that of a hash; without one, False after the same work."""
+    """Whether a password matches a hash; without a hash, False after the same work."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
     with _one_at_a_time:
@@ -59,5 +60,5 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _of_no_one() -> str:
-    """Hash that an unknown user's password is compared with."""
+    """A hash with which the password of an unknown user is compared."""
     return _hasher().hash(secrets.token_urlsafe(24))

@@ -1,4 +1,4 @@
-"""Saved queries: SQL with a name, shared by all who may read."""
+"""Saved queries: SQL with a name, shared by everybody who may read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .audit import Audit, Author
 from .database import Database, Tables
 
 MOST_QUERIES = 1000
-"""Queries that are kept; one more is refused."""
+"""Largest number of saved queries; a further one is refused."""
 _TABLES = Tables(
     "queries",
     (
@@ -39,28 +39,28 @@ class Query:
     who: str
     """Who saved it last."""
     time_ns: int
-    """When, ns since the epoch."""
+    """When it was saved, ns since the epoch."""
 
 
 class Queries:
-    """The saved queries of a database; changes are audited. Raises OperatorsError."""
+    """The saved queries in a database; changes are audited. Raises OperatorsError."""
 
     def __init__(self, database: Database, audit: Audit) -> None:
         self._database, self._audit = database, audit
         database.declare(_TABLES)
 
     def all(self) -> list[Query]:
-        """By name."""
+        """All queries, ordered by name."""
         rows = self._database.rows("SELECT name, text, who, time_ns FROM queries ORDER BY name")
         return [Query(*row) for row in rows]
 
     def get(self, name: str) -> Query | None:
-        """One query; None: there is none of this name."""
+        """The query with this name, or None."""
         rows = self._database.rows("SELECT name, text, who, time_ns FROM queries WHERE name = ?", (name,))
         return Query(*rows[0]) if rows else None
 
     def put(self, name: str, text: str, author: Author) -> Query:
-        """Save a query, in place of one of this name. Raises TooManyQueriesError."""
+        """Save a query; it replaces one with the same name. Raises TooManyQueriesError."""
         with self._database.transaction() as connection:
             before = self.get(name)
             ((many,),) = connection.execute("SELECT count(*) FROM queries").fetchall()
@@ -75,7 +75,7 @@ class Queries:
         return saved
 
     def delete(self, name: str, author: Author) -> bool:
-        """Whether there was one of this name."""
+        """Delete a query; returns whether there was one with this name."""
         with self._database.transaction() as connection:
             before = self.get(name)
             if before is not None:

@@ -1,4 +1,4 @@
-"""Sessions of browsers: of each, the hash of its secret id, whose it is, and when it was used last."""
+"""Sessions of browsers: the hash of each session's secret id, its user, and its last use."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .users import TABLES as USERS
 from .users import User
 
 How = Literal["password", "token", "code", "proxy", "oidc"]
-"""How somebody proved who they are."""
+"""How a user was authenticated."""
 MOST_SESSIONS = 1000
 MOST_OF_ONE = 20
-"""Sessions of one name; a further login ends the one that was unused for longest."""
+"""Largest number of sessions with one name; a further login ends the one that was unused for longest."""
 _SEEN_EVERY_NS = 60 * 10**9
-"""How exactly the last use is kept: each is not worth a write."""
+"""Precision of the last use, since not every use is worth a write."""
 _TABLES = Tables(
     "sessions",
     (
@@ -50,7 +50,7 @@ _FIELDS = "s.number, s.name, coalesce(u.role, s.role), s.how, s.address, s.agent
 
 @dataclass(frozen=True)
 class Session:
-    """One session. `number` names it in lists; it is not its secret."""
+    """One session. `number` identifies it in lists; it is not the secret id."""
 
     number: str
     name: str
@@ -63,9 +63,10 @@ class Session:
 
 
 class Sessions:
-    """The sessions in a database. They end after `idle_seconds` without use, and `seconds` after the login.
+    """The sessions in a database. They end after `idle_seconds` without use, or `seconds` after the login.
 
-    A session of a user ends when the password changes or the user is removed, and has the user's role of now.
+    A session of a user with a password ends when the password changes or the user is removed, and always has
+    the user's present role.
     """
 
     def __init__(self, database: Database, idle_seconds: float, seconds: float) -> None:
@@ -77,7 +78,7 @@ class Sessions:
     def start(
         self, name: str, role: Role, how: How, address: str, agent: str = "", user: User | None = None
     ) -> str:
-        """A new session; its secret id of 256 random bits, of which only the hash is kept. Raises
+        """Start a session; returns its secret id of 256 random bits, of which only the hash is kept. Raises
         OperatorsError.
         """
         secret, now = secrets.token_urlsafe(32), time.time_ns()
@@ -104,7 +105,9 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> Session | None:
-        """The session of an id, if it has not ended; this is a use of it. Raises OperatorsError."""
+        """The session with this secret id, or None if it has ended; this counts as a use. Raises
+        OperatorsError.
+        """
         now, hashed = time.time_ns(), _hash(secret)
         rows = self._database.rows(f"SELECT {_FIELDS} {_ALIVE} AND s.hash = ?", (*self._since(now), hashed))
         if not rows:
@@ -116,7 +119,7 @@ class Sessions:
         return session
 
     def all(self, name: str | None = None) -> list[Session]:
-        """Sessions, of one name, that used last first. Raises OperatorsError."""
+        """All sessions (with this name), the last used first. Raises OperatorsError."""
         rows = self._database.rows(
             f"SELECT {_FIELDS} {_ALIVE} AND (? IS NULL OR s.name = ?) ORDER BY s.seen_ns DESC",
             (*self._since(time.time_ns()), name, name),
@@ -124,7 +127,7 @@ class Sessions:
         return [Session(*row) for row in rows]
 
     def end(self, number: str, name: str | None = None) -> bool:
-        """End a session, if it is of that name; whether there was one. Raises OperatorsError."""
+        """End a session (if it has this name); returns whether there was one. Raises OperatorsError."""
         with self._database.transaction() as connection:
             ended = connection.execute(
                 "DELETE FROM sessions WHERE number = ? AND (? IS NULL OR name = ?)", (number, name, name)
@@ -136,5 +139,5 @@ class Sessions:
 
 
 def _hash(secret: str) -> bytes:
-    """A secret of 256 random bits needs no slow hash."""
+    """A fast hash, which is enough for a secret of 256 random bits."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

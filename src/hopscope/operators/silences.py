@@ -1,6 +1,6 @@
-"""Silences: events that are expected for a while, as during maintenance of the network.
+"""Silences, for events that are expected for a while, for example during maintenance of the network.
 
-They hide events in the console, and suppress alerts.  Nothing else changes: events are found,
+A silence hides events in the console, and suppresses alerts.  Nothing else changes: events are detected,
 written and exported as before.
 """
 
@@ -23,9 +23,9 @@ from .database import Database, Tables
 
 MOST_SILENCES = 1000
 LONGEST_NS = 30 * 86_400 * 10**9
-"""Longest silence; for as long, an ended one is kept for alerts that are late."""
+"""Longest silence. A silence that has ended is kept for as long, for alerts that are late."""
 READ_SECONDS = 2.0
-"""How often another process looks for changes."""
+"""Interval at which other processes look for changes."""
 _TABLES = Tables(
     "silences",
     (
@@ -51,16 +51,16 @@ _FORGET = """
     (SELECT id FROM silences WHERE until_ns <= ? ORDER BY until_ns DESC LIMIT -1 OFFSET ?)
 """
 _BEGINNINGS = {"cleared": "raised", "returned": "silent"}
-"""The end of an alarm is silent if its beginning is."""
+"""The kind that begins an alarm, by the kind that ends it: a silence of the former also covers the latter."""
 
 
 class SilenceError(HopscopeError):
-    """A silence that is refused; the message says why."""
+    """A silence was refused; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """Which events; empty and None: any."""
+    """Conditions on events; empty and None: any."""
 
     kind: str = ""
     metric: str = ""
@@ -68,10 +68,10 @@ class Matcher:
     """Node id of the event, or of its source."""
     port: int | None = None
     prefix: str = ""
-    """Network that an end of the flow, or the source, is in."""
+    """Network that contains an end of the flow, or the source."""
 
     def matches(self, event: Mapping[str, Any]) -> bool:
-        """Whether it is about an event, as the API shows it."""
+        """Whether an event, as JSON of the API, meets the conditions."""
         kind, source = event["kind"], event.get("source")
         if self.kind and self.kind not in (kind, _BEGINNINGS.get(kind)):
             return False
@@ -86,7 +86,7 @@ class Matcher:
             return True
         flow = event.get("flow")
         ends = [source["address"]] if source else [flow["src"], flow["dst"]] if flow else []
-        return any(_is_in(each, self.prefix) for each in ends)
+        return any(_is_in(address, self.prefix) for address in ends)
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +96,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Events that are silent until a time."""
+    """A silence: events that match are silent until `until_ns`."""
 
     id: int
     matcher: Matcher
@@ -120,26 +120,26 @@ def _is_in(address: str, prefix: str) -> bool:
 
 
 def first_match(silences: Iterable[Silence], event: Mapping[str, Any]) -> Silence | None:
-    """The silence that an event falls under; None: it is heard."""
-    return next((each for each in silences if each.matcher.matches(event)), None)
+    """The first silence that covers an event, or None."""
+    return next((silence for silence in silences if silence.matcher.matches(event)), None)
 
 
 class Silences:
-    """Those of a database; changes are audited. Raises OperatorsError."""
+    """The silences in a database; changes are audited. Raises OperatorsError."""
 
     def __init__(self, database: Database, audit: Audit) -> None:
         self._database, self._audit = database, audit
         database.declare(_TABLES)
 
     def all(self) -> list[Silence]:
-        """Those that have not ended, the newest first; none before the first change."""
+        """The silences that have not ended, the newest first; empty if there is no file yet."""
         if not self._database.path.exists():
             return []
         sql = f"SELECT {_COLUMNS} FROM silences WHERE until_ns > ? ORDER BY id DESC"
         return [_silence(row) for row in self._database.rows(sql, (time.time_ns(),))]
 
     def add(self, matcher: Matcher, until_ns: int, note: str, author: Author) -> Silence:
-        """Raises SilenceError."""
+        """Add a silence. Raises SilenceError."""
         now_ns = time.time_ns()
         if matcher.is_empty:
             raise SilenceError("a silence of everything is refused: give kind, metric, node, port or prefix")
@@ -166,9 +166,9 @@ class Silences:
         return Silence(number or 0, matcher, until_ns, note, author.name, now_ns)
 
     def remove(self, number: int, author: Author) -> bool:
-        """End one; whether there was one of this number."""
+        """End a silence; returns whether there was one with this number."""
         with self._database.transaction() as connection:
-            before = next((each for each in self.all() if each.id == number), None)
+            before = next((silence for silence in self.all() if silence.id == number), None)
             if before is not None:
                 connection.execute("UPDATE silences SET until_ns = ? WHERE id = ?", (time.time_ns(), number))
                 self._audit.add(author, "silences.end", str(number), asdict(before.matcher))
@@ -176,23 +176,27 @@ class Silences:
 
 
 class SilenceReader:
-    """The silences of a data folder, for a process that changes none; they follow within READ_SECONDS."""
+    """Reads the silences of a data folder, for a process that does not change them; changes are seen within
+    READ_SECONDS.
+    """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path, self._clock = folder / OPERATORS_FILE, clock
         self._due = 0.0
         self._known: list[Silence] = []
         self.problem = ""
-        """Why they could not be read; those of before count."""
+        """Why they could not be read; if not empty, the silences that were read before are used."""
 
     def match(self, event: Mapping[str, Any], at_ns: int) -> Silence | None:
-        """The silence of now, or of `at_ns`, that an event of that time falls under; None: there is none."""
+        """The silence, valid now or at `at_ns`, that covers an event of the time `at_ns`, or None."""
         if self._clock() >= self._due:
             self._due = self._clock() + READ_SECONDS
             self._read()
         now_ns = time.time_ns()
         known = (
-            each for each in self._known if each.until_ns > now_ns or each.time_ns <= at_ns < each.until_ns
+            silence
+            for silence in self._known
+            if silence.until_ns > now_ns or silence.time_ns <= at_ns < silence.until_ns
         )
         return first_match(known, event)
 
@@ -205,7 +209,7 @@ class SilenceReader:
             with closing(sqlite3.connect(address, uri=True)) as connection:
                 rows = connection.execute(f"SELECT {_COLUMNS} FROM silences").fetchall()
             self._known, self.problem = list(map(_checked, rows)), ""
-        except Exception as error:  # whatever a damaged file holds: alerts go on
+        except Exception as error:  # whatever a damaged file contains, alerts must go on
             if "no such table" in str(error):
                 self._known = []
             else:
@@ -218,10 +222,10 @@ def _silence(row: tuple[Any, ...]) -> Silence:
 
 
 def _checked(row: tuple[Any, ...]) -> Silence:
-    """A row of a file that may be damaged. Raises ValueError."""
+    """The silence in a row of a file that may be damaged. Raises ValueError."""
     found = _silence(row)
     matcher = found.matcher
-    if matcher.is_empty or not all(isinstance(each, int) for each in (found.until_ns, found.time_ns)):
+    if matcher.is_empty or not all(isinstance(time_ns, int) for time_ns in (found.until_ns, found.time_ns)):
         raise ValueError(f"silence {found.id} is damaged")
     _network(matcher.prefix or "::/0")
     return found

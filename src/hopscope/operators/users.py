@@ -33,12 +33,14 @@ TABLES = Tables(
 
 
 class UserError(HopscopeError):
-    """There is no such user, or there is one already."""
+    """There is no such user, the user exists already, or the name is invalid."""
 
 
 @dataclass(frozen=True)
 class User:
-    """One user. `generation` is changed at random with the password: sessions end with it."""
+    """One user. `generation` is a random text that changes with the password, which
+    ends the user's sessions.
+    """
 
     name: str
     role: Role
@@ -49,7 +51,7 @@ class User:
 
 
 class Users:
-    """The users in a database; each change is in the audit."""
+    """The users in a database; changes are audited."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -57,7 +59,7 @@ class Users:
         database.declare(TABLES)
 
     def all(self) -> list[User]:
-        """All users by name. Raises OperatorsError."""
+        """All users, ordered by name. Raises OperatorsError."""
         rows = self._database.rows(
             "SELECT name, role, generation, created_ns, changed_ns FROM users ORDER BY name"
         )
@@ -88,7 +90,7 @@ class Users:
             self._audit.add(author, "users.remove", user.name, before={"role": user.role})
 
     def set_role(self, name: str, role: Role, author: Author) -> None:
-        """Give a user another role, in open sessions, too. Raises UserError, OperatorsError."""
+        """Give a user another role, also in open sessions. Raises UserError, OperatorsError."""
         with self._database.transaction() as connection:
             user = self._known(name)
             connection.execute("UPDATE users SET role = ? WHERE name = ?", (role, user.name))
@@ -122,7 +124,7 @@ class Users:
 
 
 def checked_name(name: str) -> str:
-    """A name as it is kept, in lower case. Raises UserError."""
+    """A name in lower case, as it is stored. Raises UserError if it is invalid."""
     if not _NAME.fullmatch(name.lower()):
         raise UserError(
             f"found name {name[:64]!r}, expected up to 64 letters, digits and . _ @ -, with a letter or a "
