@@ -1,1 +1,1 @@
-"""Mapped memory that processes share: regions, rings and snapshots."""
+"""Mapped memory shared by processes: regions, rings and snapshots."""

@@ -1,4 +1,4 @@
-"""Counters of a process in a region: they survive restarts, and other processes read them."""
+"""Counters of a process in a region, which survive restarts and can be read by other processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .region import Arrays, Region, RegionError
 
 @dataclass(frozen=True)
 class CounterFile:
-    """The counters of a process, and the file in its folder that has them."""
+    """The counters of a process, and their file in the folder of regions."""
 
     name: str
     kind: str
@@ -24,7 +24,7 @@ class CounterFile:
     counters: tuple[Counter, ...]
 
     def open(self, folder: Path | None) -> CounterRegion:
-        """Continue the counters in `folder`; if the file does not fit, restart at 0. None: private memory.
+        """Continue the counters in `folder`; if the file does not fit, start at 0. None: use private memory.
         Raises RegionError if the region cannot be created.
         """
         path = None
@@ -37,7 +37,7 @@ class CounterFile:
         return CounterRegion(region["counters"], self.counters)
 
     def resume(self, folder: Path) -> CounterRegion | None:
-        """Continue the counters in `folder`; None: there are none that fit."""
+        """Continue the counters in `folder`; None if there is no file that fits."""
         with suppress(RegionError):
             region = Region.resume(folder / self.name, self.kind, self.version, self._arrays)
             if region is not None:
@@ -49,7 +49,7 @@ class CounterFile:
         return {"counters": (np.dtype(np.uint64), len(self.counters))}
 
     def read(self, folder: Path) -> dict[str, int]:
-        """Counts of the running or last process of `folder` by key; zeros if there was none."""
+        """Counts of the running or last process in `folder`, by key; zeros if there was none."""
         keys = [counter.key for counter in self.counters]
         try:
             with Region.attach(folder / self.name, self.kind, self.version) as region:
@@ -60,19 +60,19 @@ class CounterFile:
 
 
 class CounterRegion:
-    """Counters that start from the values of a previous process."""
+    """Counters that continue from the values of the previous process."""
 
     def __init__(self, values: npt.NDArray[np.uint64], counters: Sequence[Counter]) -> None:
         self.values = values
         """uint64 [counters]."""
-        self._words = values.data  # a plain number costs a quarter of NumPy's
+        self._words = values.data  # access to a plain number takes a quarter of the time of NumPy's
         self._sources = Sources(counters)
         self._place = {counter.key: number for number, counter in enumerate(counters)}
         self._before = values.copy()
-        self._before[[place for place, each in enumerate(counters) if each.gauge or each.absolute]] = 0
+        self._before[[at for at, counter in enumerate(counters) if counter.gauge or counter.absolute]] = 0
 
     def add(self, key: str, more: int) -> None:
-        """Add to a counter that this process counts itself."""
+        """Add to a counter."""
         self._words[self._place[key]] += more
 
     def put(self, key: str, total: int) -> None:

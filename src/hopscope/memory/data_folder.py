@@ -1,4 +1,4 @@
-"""Data folder ownership: lock, schema, and the folder of its shared memory."""
+"""Ownership of a data folder: its lock, its schema, and the folder of its shared memory."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ SHARED_MEMORY = Path("/dev/shm")
 STORES = "direct"
 """Subfolder owned by a translator or a software NIC, not by the collector."""
 OPERATORS_FILE = "console.sqlite"
-"""What operators decide; it may be in the folder before a collector is."""
+"""File of operators' accounts and decisions; it may exist before a collector has used the folder."""
 OWNER_NAME = "data-folder"
-"""File in a folder of regions: path of the data folder that they belong to."""
+"""File in a folder of regions, with the path of the data folder that they belong to."""
 LINGER_SECONDS = 15.0
-"""Time that the processes of a killed supervisor may need to notice it and close their journals."""
+"""How long the processes of a killed supervisor may need to notice this and close their journals."""
 
 USED_SECONDS = 1.0
-"""Time after which regions that are still locked belong to another collector."""
+"""If regions are still locked after this time, they belong to another collector."""
 
 
 class FolderError(HopscopeError):
-    """The data folder cannot be used; the message says which one, why, and what to do."""
+    """A data folder cannot be used; the message states the folder, the reason, and what to do."""
 
 
 def read_owner(folder: Path) -> dict[str, Any]:
-    """`owner.json`: schema, pid, version, regions, started_ns, events (their layout), and of a collector api,
-    listen, labels, names, links, listeners, retention, sink, clock_problem, clock_ahead_ns; empty if none
-    has run.
+    """The content of `owner.json`: schema, pid, version, regions, started_ns, events (their layout); and from
+    a collector also api, listen, labels, names, links, listeners, retention, sink, clock_problem,
+    clock_ahead_ns. Empty if no process has owned the folder.
     """
     try:
         owner = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
@@ -54,35 +54,35 @@ def read_owner(folder: Path) -> dict[str, Any]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a data folder, closed to other users, if there is none. Raises FolderError."""
+    """Create a data folder, to which other users have no access, if it does not exist. Raises FolderError."""
     try:
         str(path).encode()
         path.mkdir(mode=0o750, parents=True, exist_ok=True)
     except OSError as error:
         raise _unusable(path, error) from error
-    except UnicodeEncodeError:  # it is in files that are UTF-8, and DuckDB takes no other
+    except UnicodeEncodeError:  # the path is written into UTF-8 files, and DuckDB accepts only UTF-8
         shown = ascii(str(path))
         raise FolderError(f"data folder {shown}: not UTF-8; choose another one with --data") from None
 
 
 def _unusable(path: Path, error: OSError) -> FolderError:
     foreign = isinstance(error, FileExistsError | NotADirectoryError)
-    what = "is not a folder" if foreign else error.strerror
-    return FolderError(f"data folder {path}: {what}; choose another one with --data")
+    reason = "is not a folder" if foreign else error.strerror
+    return FolderError(f"data folder {path}: {reason}; choose another one with --data")
 
 
 def check_is_folder(path: Path) -> None:
-    """Raises FolderError if there is no data folder to read."""
+    """Raise FolderError if there is no data folder to read."""
     if not path.is_dir():
         found = "is not a folder" if path.exists() else "does not exist"
         raise FolderError(f"data folder {path} {found}; choose another one with --data")
 
 
 class DataFolder:
-    """A data folder owned by this process: `acquire` it, `close` it. Raises FolderError.
+    """A data folder that this process owns from `acquire` to `close`. Raises FolderError.
 
-    Child processes inherit the open file that holds the lock (`lock`), so after a supervisor is killed the
-    folder stays locked until its last worker has closed its journal.
+    Child processes inherit the open file that holds the lock (`lock`), so if the supervisor is killed, the
+    folder stays locked until the last worker has closed its journal.
     """
 
     def __init__(
@@ -93,21 +93,25 @@ class DataFolder:
     ) -> None:
         self.path = path.absolute()
         self.regions = _regions_folder(self.path, regions)
-        """Folder of this data folder's regions; `acquire` chooses another name if this one is taken."""
+        """The folder of regions; `acquire` chooses another name if this one is in use."""
         self._rescue = rescue
-        """Called with the folder and its regions before those of a collector that has ended are deleted;
-        returns files that must stay.
+        """Called with the data folder and its regions before the regions of a collector that has ended are
+        deleted; returns files that must be kept.
         """
         self.events_wait = False
-        """Whether rings hold events that the disk does not take: they stay when the folder is closed."""
+        """Whether rings have events that could not be written to disk; if so, `close` keeps the rings."""
         self.lock = -1
-        """Descriptor of the lock, to be inherited by child processes."""
+        """Descriptor of the lock, which child processes inherit."""
         self._regions_lock = -1
-        """Descriptor of the folder of regions, locked: while any process has it, the regions are used."""
+        """Descriptor of the locked folder of regions; as long as any process has it open, the regions are in
+        use.
+        """
 
     @property
     def locks(self) -> list[int]:
-        """Descriptors that child processes inherit: while one of them lives, both folders are in use."""
+        """Descriptors that child processes inherit; while one of these processes lives, both folders are in
+        use.
+        """
         return [self.lock, self._regions_lock]
 
     def acquire(self) -> None:
@@ -130,7 +134,9 @@ class DataFolder:
             raise
 
     def adopt(self, regions: Path, locks: list[int]) -> None:
-        """Own the folder by the locks of another process, which leaves it and its regions as they are."""
+        """Take over the folder with the locks of another process, which leaves it
+        and its regions unchanged.
+        """
         self.regions = regions
         self.lock, self._regions_lock = locks
 
@@ -138,7 +144,8 @@ class DataFolder:
         names = sorted(
             entry.name
             for entry in os.scandir(self.path)
-            if entry.name != STORES and not entry.name.startswith(OPERATORS_FILE)  # it has a -wal, a -shm
+            if entry.name != STORES
+            and not entry.name.startswith(OPERATORS_FILE)  # SQLite adds files that end with -wal and -shm
         )
         if names and "owner.lock" not in names:
             raise FolderError(
@@ -182,7 +189,7 @@ class DataFolder:
                 self.regions, self.events_wait = folder, True
         try:
             self.regions.parent.mkdir(parents=True, exist_ok=True)
-            if not _is_own(self.regions):  # whatever is there, another user may have put it there
+            if not _is_own(self.regions):  # it may be missing, or made by another user
                 with suppress(FileExistsError):
                     self.regions.mkdir(mode=0o700)
             if self.regions in used or not _is_own(self.regions):
@@ -200,7 +207,7 @@ class DataFolder:
         draft.replace(link)
 
     def _previous_regions(self) -> Path | None:
-        """Folder of the regions of the collector that ran last, if it was one of this data folder."""
+        """Folder of regions of the last collector, if it belonged to this data folder."""
         try:
             folder = Path((self.path / "regions").readlink())
         except OSError:
@@ -208,11 +215,12 @@ class DataFolder:
         return folder if folder.name.startswith(self.regions.name) else None
 
     def _empty(self, folder: Path, *, rescue: bool) -> bool:
-        """Delete the regions of a collector that has ended. `rescue`: what waited in them goes into history;
-        else they are of an earlier data folder at this path. Returns whether some must stay.
+        """Delete the regions of a collector that has ended. With `rescue`, events that wait in them are first
+        written into history; without, the regions belong to an earlier data folder at this path. Returns
+        whether some files must be kept.
         """
-        wanted = self._rescue if rescue and any(folder.glob("worker-*")) else None
-        kept = wanted(self.path, folder) if wanted else []
+        rescue_files = self._rescue if rescue and any(folder.glob("worker-*")) else None
+        kept = rescue_files(self.path, folder) if rescue_files else []
         _delete_files(folder, {path.name for path in kept})
         if folder != self.regions and not kept:
             with suppress(OSError):
@@ -220,8 +228,8 @@ class DataFolder:
         return bool(kept)
 
     def remove_orphans(self, warn: Callable[[str], object]) -> None:
-        """Remove regions beside these that killed collectors of this user left, of whatever data folder; what
-        waited in them goes into their history. `warn` gets a line for each.
+        """Remove the regions that killed collectors of this user have left beside these regions, whatever
+        their data folder. Events that wait in them are written into its history. `warn` gets a line for each.
         """
         for folder in self.regions.parent.glob("hopscope-*"):
             if folder == self.regions or not _is_own(folder):
@@ -235,7 +243,9 @@ class DataFolder:
                     warn(f"{folder}: a killed collector left it, and it cannot be removed ({error})")
 
     def _remove_orphan(self, folder: Path, data: Path) -> bool:
-        """Whether these regions were left by a killed collector of `data`, and are removed."""
+        """Remove these regions if they were left by a killed collector of `data`;
+        returns whether they were.
+        """
         with ExitStack() as opened:
             files = [(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)]
             if (data / "owner.lock").exists():
@@ -252,9 +262,9 @@ class DataFolder:
             return True
 
     def write_owner(self, **more: Any) -> None:
-        """Write `owner.json` atomically, and into the folder of regions to whom it belongs.
+        """Write `owner.json` atomically, and the path of the data folder into the folder of regions.
 
-        On a full disk, the text takes the place of the one before in its file.
+        If the disk is full, the text is written over the previous one in the existing file.
         """
         (self.regions / OWNER_NAME).write_text(str(self.path), encoding="utf-8")
         owner = {
@@ -276,8 +286,8 @@ class DataFolder:
                 raise FolderError(f"{path}: {error.strerror}") from error
 
     def close(self, *, left: bool = False) -> None:
-        """Delete the shared memory, but for rings if `events_wait`, and release the lock; `left`: another
-        process has adopted both.
+        """Delete the shared memory, except rings if `events_wait`, and release the lock. `left`: leave the
+        shared memory, because another process has adopted the folder.
         """
         if self.lock < 0:
             return
@@ -288,7 +298,7 @@ class DataFolder:
                 )
         elif not left:
             shutil.rmtree(self.regions, ignore_errors=True)
-        if self._regions_lock >= 0:  # first: who gets the other lock finds these regions free
+        if self._regions_lock >= 0:  # before the other lock, whose next owner must find these regions free
             os.close(self._regions_lock)
             self._regions_lock = -1
         os.close(self.lock)
@@ -306,7 +316,7 @@ class DataFolder:
 
 @contextmanager
 def owned_stores(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of stores, which has one writer, and let queries find it
+    """Hold the lock of a folder of stores, which may have only one writer, and let queries find the folder
     (`running.running_stores`). Raises FolderError.
     """
     import fcntl  # not available on Windows, where collecting is not supported
@@ -331,8 +341,8 @@ def owned_stores(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _findable(place: Path) -> Iterator[None]:
-    """Listen on a socket that nobody connects to, so that queries find its folder; without it if the path is
-    too long for the name of a socket.
+    """Listen on a socket to which nobody connects, so that queries find its folder. If the path is too long
+    for the name of a socket, there is none.
     """
     with socket.socket(socket.AF_UNIX) as listener:
         with suppress(OSError):
@@ -346,7 +356,9 @@ def _findable(place: Path) -> Iterator[None]:
 
 
 def _overwrite(path: Path, text: bytes) -> bool:
-    """Write into the blocks that a file has on the disk; False: there is none, or they have no room."""
+    """Overwrite a file within the blocks that it has on disk; False if there is no
+    file, or too little room.
+    """
     try:
         with path.open("rb+") as file:
             if len(text) > os.fstat(file.fileno()).st_blocks * 512:
@@ -359,7 +371,7 @@ def _overwrite(path: Path, text: bytes) -> bool:
 
 
 def _delete_files(folder: Path, kept: set[str]) -> None:
-    """Delete the files of a folder that is not a link, but for some names."""
+    """Delete all files in a folder, which must not be a link, except those with the names `kept`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for entry in os.scandir(descriptor):
@@ -370,7 +382,7 @@ def _delete_files(folder: Path, kept: set[str]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file or folder; False: another process has locked it."""
+    """Lock an open file or folder; False if another process has locked it."""
     import fcntl  # not available on Windows, where collecting is not supported
 
     try:
@@ -390,14 +402,14 @@ def _regions_folder(data: Path, chosen: Path | None) -> Path:
 
 
 def hide(folder: Path) -> None:
-    """Take a folder's permissions of other users away: it holds who talked to whom."""
+    """Remove other users' permissions from a folder, since it shows who communicated with whom."""
     state = folder.stat()
     if state.st_mode & 0o007 and state.st_uid == os.geteuid():
         folder.chmod(stat.S_IMODE(state.st_mode) & ~0o007)
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether this is a folder, not a link to one, that only this user can write."""
+    """Whether this is a folder (not a link) to which only this user can write."""
     try:
         state = folder.lstat()
     except OSError:
@@ -406,8 +418,9 @@ def _is_own(folder: Path) -> bool:
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether another collector has these regions: one whose data folder has this path in another mount
-    namespace. Those of a process that is just being killed are free a moment after its data folder.
+    """Whether another collector uses these regions; its data folder has the same path in another mount
+    namespace. Waits a moment, because a process that is being killed releases its regions a little later than
+    its data folder.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -432,7 +445,7 @@ def _alive(pid: int) -> bool:
 
 
 def check_writable(folder: Path) -> str | None:
-    """Reason why `folder`, or its future parent, is not writable; None: it is."""
+    """The reason why `folder`, or its future parent, is not writable; None if it is."""
     try:
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent

@@ -1,4 +1,4 @@
-"""Huge pages of mapped memory: whether the kernel gave them."""
+"""Finds out whether Linux has given huge pages to mapped memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SMAPS = Path("/proc/self/smaps")
 _RANGE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
 _HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")
 _HUGETLB = ("Shared_Hugetlb", "Private_Hugetlb")
-"""Pages of hugetlbfs, which are not in Rss."""
+"""Pages of hugetlbfs, which are not included in Rss."""
 
 
 def huge_share(memory: npt.NDArray[np.uint8], smaps: str | None = None) -> float:
-    """Share of a memory's resident pages that are huge, 0 to 1.
+    """Share of huge pages in the resident pages of an array, 0 to 1.
 
-    `smaps`: content of /proc/self/smaps; None: read now. Only pages that were touched are resident.
+    `smaps`: content of /proc/self/smaps; None: read it now. Only pages that were touched are resident.
     """
     address, inside = memory.ctypes.data, False
     sizes: dict[str, int] = {}
@@ -38,9 +38,9 @@ def huge_share(memory: npt.NDArray[np.uint8], smaps: str | None = None) -> float
 
 
 def huge_share_in(folder: Path) -> float:
-    """Share of huge pages that a region in a folder would have, found by making one of 8 MiB there.
+    """Share of huge pages that a region in a folder would have, found by creating one of 8 MiB there.
 
-    Raises OSError or RegionError if it cannot be made.
+    Raises OSError or RegionError if it cannot be created.
     """
     with tempfile.TemporaryDirectory(prefix=".pages-", dir=folder) as place:
         arrays = {"pages": (np.dtype(np.uint8), 4 * HUGE_PAGE)}
@@ -50,10 +50,11 @@ def huge_share_in(folder: Path) -> float:
 
 
 def huge_zeros(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of this process that begins with a huge page, in huge pages where the system has them.
+    """A private array of zeros that is aligned to huge pages, and uses them if the system has them.
 
-    For caches that are read at random: rows of 64 bytes never lie in two cache lines, and their addresses are
-    found at once. NumPy's own arrays begin 16 bytes after a page's start, and are in small pages below 4 MiB.
+    It suits caches with random access: a row of 64 bytes is always in one cache line, and address translation
+    is fast. NumPy's own arrays begin 16 bytes after the start of a page, and use small pages if they are
+    below 4 MiB.
     """
     size = count * np.dtype(dtype).itemsize
     octets = np.frombuffer(private_memory(size + HUGE_PAGE), np.uint8)

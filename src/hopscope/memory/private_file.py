@@ -1,4 +1,4 @@
-"""Secrets in a data folder: files that only their user can read."""
+"""Secrets in a data folder, in files that only their user can read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ..base.errors import HopscopeError
 HASH_SECRET = "hash.secret"
 MEMBER_ID = "member.id"
 _LENGTH = 16
-"""Characters of the shortest secret that is accepted."""
+"""Length of the shortest secret that is accepted, in characters."""
 
 
 def private_text(path: Path) -> str | None:
-    """Contents of a file, made with 24 random bytes on first use; None if it cannot be made or others could
-    read it. A full disk leaves none, so that it is made later.
+    """The text in a file, which is created with 24 random bytes at the first use. None if it cannot be
+    created, or other users could read it. If the disk is full, no file is left, so that a later call creates
+    it.
     """
     try:
         return _read(path)
@@ -42,16 +43,16 @@ def private_text(path: Path) -> str | None:
 
 
 def make_hash_secret(folder: Path) -> None:
-    """Make what `hash_secret` reads, if there is none: when a collector starts, before its processes read it.
-    If one of them made it later, others would have other hashes.
+    """Create the file that `hash_secret` reads, if there is none. A collector calls this before it starts its
+    processes; if one of them created the file later, the others would compute different hashes.
     """
     private_text(folder / HASH_SECRET)
 
 
 def hash_secret(folder: Path | None) -> bytes:
-    """Secret of the hash tables and flow ids of a data folder; empty without a folder, or if there is none.
+    """The secret for hash tables and flow ids of a data folder; empty without a folder or a secret.
 
-    It stays with the folder: flow ids in history are those of a collector that runs.
+    It is kept in the folder, so that flow ids in history equal those of a running collector.
     """
     try:
         return b"" if folder is None else _read(folder / HASH_SECRET).encode()
@@ -60,9 +61,10 @@ def hash_secret(folder: Path | None) -> bytes:
 
 
 def incarnation(folder: Path) -> str:
-    """What distinguishes a data folder from all others in a cluster: 32 random characters, made on first use.
+    """The incarnation of a data folder, which differs between all folders of a cluster: 32 random characters,
+    made at the first use.
 
-    Raises HopscopeError if the file cannot be made, or others can read it.
+    Raises HopscopeError if the file cannot be created, or other users can read it.
     """
     text = private_text(folder / MEMBER_ID)
     if text is None:

@@ -1,24 +1,24 @@
-"""Regions: a file, or private memory, with a versioned header and flat arrays that any process may map.
+"""Regions: files (or private memory) with a versioned header and flat arrays, which any process may map.
 
 A region's file, all numbers little-endian:
 
 ====== ===== ==================================================================================
-offset bytes what
+offset bytes content
 ====== ===== ==================================================================================
 0      8     magic ``HOPSREGN``
 8      4     format of this header, 1
 12     4     byte order mark 0x01020304, in the byte order of the arrays
-16     4     schema version of the arrays
+16     4     version of the schema of the arrays
 20     4     bytes of the array table
 24     8     bytes of the whole file
 32     32    kind, ASCII, padded with zeros
 64     …     array table, JSON: ``[[name, dtype, length, offset], …]``; every offset is a multiple of 64
 ====== ===== ==================================================================================
 
-The file is allocated completely before it is mapped, in whole blocks of its file system (hugetlbfs: huge
-pages), and never truncated: a full disk under a mapping would cause a SIGBUS. It is written under a temporary
-name and renamed, so no process maps half a header. If a region is recreated under the same name, processes
-that mapped the old one keep it; `is_current` detects that.
+The file is allocated completely before it is mapped, in whole blocks of its file system (in hugetlbfs, huge
+pages), and never truncated, because writing to a mapped file on a full disk would cause a SIGBUS. It is
+written under a temporary name and renamed, so no process maps an incomplete header. If a region is recreated
+under the same name, processes that have mapped the old one keep it; `is_current` detects this.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ..base.errors import HopscopeError
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, tuple[Any, int]]
-"""Dtype and length of arrays by name."""
+"""Dtype and length of each array, by name."""
 
 MAGIC = b"HOPSREGN"
 FORMAT = 1
@@ -55,23 +55,23 @@ _HEADER = struct.Struct("<8sIIIIQ32s")
 _LOCK = threading.Lock()
 _MOST_KNOWN = 1000
 _known: dict[str, np.dtype[Any]] = {}
-"""Records by their description."""
+"""Record dtypes by their JSON description."""
 
 
 class RegionError(HopscopeError):
-    """A region cannot be created, or is not as expected; the message says what was found."""
+    """A region cannot be created, or is not as expected; the message states what was found."""
 
 
 def barrier() -> None:
-    """Order this thread's reads and writes of mapped memory: acquiring a lock is a fence on every
-    processor.
+    """Order this thread's reads and writes of mapped memory. It acquires a lock, which is a memory fence on
+    all processors.
     """
     with _LOCK:
         pass
 
 
 def _layout(arrays: Arrays) -> tuple[list[list[Any]], int]:
-    """Array table with offsets, and the size of the region in bytes."""
+    """The array table with offsets, and the size of the region in bytes."""
     table = [[name, _describe(np.dtype(dtype)), int(length), 0] for name, (dtype, length) in arrays.items()]
     header = _HEADER.size + len(json.dumps(table)) + 24 * len(table)  # room for the offsets' digits
     at = -(-header // ALIGN) * ALIGN
@@ -82,7 +82,9 @@ def _layout(arrays: Arrays) -> tuple[list[list[Any]], int]:
 
 
 def _describe(dtype: np.dtype[Any]) -> Any:
-    """JSON form of a dtype; offsets and padding are preserved, since NumPy writes padding as void fields."""
+    """The JSON form of a dtype. Offsets and padding are preserved, since NumPy
+    writes padding as void fields.
+    """
     if dtype.names is None:
         return dtype.str
     described = [list(field) for field in dtype.descr]
@@ -91,10 +93,12 @@ def _describe(dtype: np.dtype[Any]) -> Any:
 
 
 def _dtype(described: Any) -> np.dtype[Any]:
-    """The inverse of `_describe`; nested records are lists of their fields; a shape is the third item.
+    """The inverse of `_describe`. Nested records are lists of their fields; the third item of a field is its
+    shape.
 
-    The same object for the same description, the declared one if it is known: Numba tells types of arrays
-    apart by it, and compares equal ones field by field, 0.6 us for each array of each call.
+    The same description always gives the same object, if possible the declared one. Numba identifies the type
+    of an array by this object; equal but different objects would be compared field by field, which takes 0.6
+    us for each array in each call.
     """
     if isinstance(described, str):
         return np.dtype(described)
@@ -132,7 +136,7 @@ class Region:
 
     @classmethod
     def create(cls, path: Path | str | None, kind: str, version: int, arrays: Arrays) -> Region:
-        """Create a region of zeros and map it for writing; path None: private memory of this process.
+        """Create a region filled with zeros, and map it for writing; path None: use private memory.
 
         Raises RegionError if there is no space, or the folder is not writable.
         """
@@ -170,12 +174,13 @@ class Region:
     def attach(cls, path: Path | str, kind: str, version: int, writable: bool = False) -> Region:
         """Map an existing region, by default read-only.
 
-        Raises RegionError if there is none, or it is foreign, too short, or of another kind or version.
+        Raises RegionError if there is no file, or it is not a region, too short, or of another kind or
+        version.
         """
         path = Path(path)
         try:
             with path.open("rb+" if writable else "rb") as file:
-                found = os.fstat(file.fileno())  # not by name, which another file may have by now
+                found = os.fstat(file.fileno())  # not by the path, at which there may be another file by now
                 size = found.st_size
                 head = file.read(_HEADER.size)
                 table = _check(path, head, file, size, kind, version)
@@ -188,7 +193,8 @@ class Region:
 
     @classmethod
     def open(cls, path: Path | None, kind: str, version: int, arrays: Arrays) -> Region:
-        """Continue the region at `path`, or create it there if none fits; path None: private memory.
+        """Continue the region at `path`, or create it if there is none that fits; path None: use private
+        memory.
 
         Raises RegionError, also for a file that is not a region.
         """
@@ -197,10 +203,10 @@ class Region:
 
     @classmethod
     def resume(cls, path: Path, kind: str, version: int, arrays: Arrays) -> Region | None:
-        """Map the region at `path` to continue it; None if there is none, or one of another kind, version or
-        shape.
+        """Map the region at `path` to continue it; None if there is none, or its kind, version or shape
+        differs.
 
-        Raises RegionError for a file that is not a region, since it belongs to another program.
+        Raises RegionError if the file is not a region, since it then belongs to another program.
         """
         if not path.exists():
             return None
@@ -211,8 +217,8 @@ class Region:
                 if file.read(len(MAGIC)) != MAGIC:
                     raise
             return None
-        wanted = {name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()}
-        return region if region.shape() == wanted else None
+        expected = {name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()}
+        return region if region.shape() == expected else None
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
@@ -221,15 +227,15 @@ class Region:
         return name in self._arrays
 
     def shape(self) -> dict[str, tuple[np.dtype[Any], int]]:
-        """Names, dtypes and lengths of the arrays, as for `create`."""
+        """Dtype and length of each array by name, as for `create`."""
         return {name: (array.dtype, len(array)) for name, array in self._arrays.items()}
 
     def place(self, name: str) -> int:
-        """Where an array begins in the file, bytes."""
+        """Offset of an array in the file, bytes."""
         return self._places[name]
 
     def view(self, start: int, stop: int) -> memoryview:
-        """Bytes of the file."""
+        """The bytes of the file from `start` to before `stop`."""
         return memoryview(self._memory)[start:stop]
 
     def rename(self, path: Path) -> None:
@@ -239,7 +245,7 @@ class Region:
             self.path = path
 
     def populate(self) -> None:
-        """Make every page resident and writable, so that no later write waits for one (Linux 5.14)."""
+        """Make every page resident and writable, so that no later write has to wait for one (Linux 5.14)."""
         with suppress(OSError, ValueError, AttributeError):
             self._memory.madvise(_MADV_POPULATE_WRITE)
 
@@ -253,7 +259,7 @@ class Region:
             return False
 
     def close(self) -> None:
-        """Release the arrays; memory is unmapped when no reference to one is left."""
+        """Release the arrays; the memory is unmapped when no array is referenced any more."""
         self._arrays = {}
         with suppress(BufferError, AttributeError):  # arrays referenced elsewhere keep the mapping
             self._memory.close()
@@ -268,7 +274,7 @@ class Region:
 
 
 def private_memory(size: int) -> Any:
-    """Zeroed private memory, on huge pages if available."""
+    """Private memory filled with zeros, in huge pages if available."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return bytearray(size)
     size = -(-size // HUGE_PAGE) * HUGE_PAGE if size >= HUGE_PAGE else size
@@ -278,7 +284,7 @@ def private_memory(size: int) -> Any:
 
 
 def _whole_blocks(handle: int, size: int) -> int:
-    """Size rounded up to blocks of the file system; those of hugetlbfs are huge pages."""
+    """The size rounded up to blocks of the file system, which are huge pages in hugetlbfs."""
     if not hasattr(os, "fstatvfs"):
         return size
     block = os.fstatvfs(handle).f_bsize
@@ -302,7 +308,7 @@ def _advise(memory: mmap.mmap) -> None:
 
 
 def _check(path: Path, head: bytes, file: Any, size: int, kind: str, version: int) -> list[list[Any]]:
-    """Array table of a file with a valid header. Raises RegionError."""
+    """Check the header of a file; returns its array table. Raises RegionError."""
     if len(head) < _HEADER.size or head[:8] != MAGIC:
         raise RegionError(f"{path}: not a Hopscope region (no {MAGIC.decode()} at its start)")
     _, form, order, found_version, table_bytes, total, found_kind = _HEADER.unpack(head)
@@ -328,7 +334,7 @@ def _check(path: Path, head: bytes, file: Any, size: int, kind: str, version: in
             offset + dtype.itemsize * length
             for dtype, (_, _, length, offset) in zip(dtypes, table, strict=True)
         ]
-    except (ValueError, TypeError, SyntaxError) as error:  # NumPy's of a dtype
+    except (ValueError, TypeError, SyntaxError) as error:  # SyntaxError: from NumPy, for a wrong dtype
         raise RegionError(f"{path}: its array table is damaged") from error
     if any(dtype.hasobject or dtype.subdtype or not dtype.itemsize for dtype in dtypes):
         raise RegionError(f"{path}: its array table is damaged")

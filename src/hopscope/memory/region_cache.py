@@ -1,4 +1,4 @@
-"""Cached copies of another process's region, for several readers in this process."""
+"""Cached copies of a region of another process, for several readers in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .region import RegionError
 Records = npt.NDArray[np.void]
 
 MIN_AGE_SECONDS = 0.2
-"""Lifetime of a copy; longer if copying takes long, up to MAX_AGE_SECONDS."""
+"""How long a copy is reused; longer if copying takes long, up to MAX_AGE_SECONDS."""
 MAX_AGE_SECONDS = 1.0
 
 
@@ -24,7 +24,7 @@ class Reader(Protocol):
     """Reads a region."""
 
     def now(self) -> int:
-        """Current time by the clock of the region's times, ns, for ages."""
+        """The current time, ns, by the clock of the times in the region; ages are computed from it."""
         ...
 
 
@@ -32,13 +32,13 @@ R = TypeVar("R", bound=Reader)
 
 
 class CachedRegion(Generic[R]):
-    """Reads a region, and maps it again if it was recreated. Thread-safe."""
+    """Reads a region, and maps it again if it was recreated. Threads may share it."""
 
     def __init__(
         self, path: Path, attach: Callable[[Path], R], rows: Callable[[R], Records], dtype: np.dtype[np.void]
     ) -> None:
-        """`attach` raises RegionError if there is no region; `rows` returns the rows to copy, `dtype`
-        [rows].
+        """`attach` opens the region, and raises RegionError if there is none; `rows` returns the rows to
+        copy, `dtype` [rows].
         """
         self._path, self._attach, self._rows = path, attach, rows
         self._lock = threading.Lock()
@@ -49,8 +49,8 @@ class CachedRegion(Generic[R]):
         self._copy: tuple[int, Records] = (0, self._none)
 
     def copy(self) -> tuple[int, Records]:
-        """Time of the copy, ns by the clock of the rows' times, and the rows; no rows if there is no
-        region.
+        """The time of the copy (ns, by the clock of the times in the rows), and the rows; no rows if there is
+        no region.
         """
         with self._lock:
             reader, now = self._attached(), time.monotonic()
@@ -63,7 +63,7 @@ class CachedRegion(Generic[R]):
             return self._copy
 
     def _attached(self) -> R | None:
-        """The reader; None if there is no region. The caller holds the lock."""
+        """The reader, or None if there is no region. The caller must hold the lock."""
         try:
             inode = self._path.stat().st_ino
             if self._reader is None or inode != self._inode:

@@ -1,4 +1,4 @@
-"""The rings of one kind of all workers in a folder, read with own cursors."""
+"""Reads the rings of one kind of all workers in a folder, with its own cursors."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SCAN_SECONDS = 0.05
 class Rings:
     """Reads the rings `worker-N.KIND` in `regions`, whose records have a `sequence` without gaps.
 
-    `following` uint64 [shards] has the position of each, 1 + the sequence of the last record read; it is
-    updated, so that another reader can continue with it. 0, or None: start at the oldest record, or with
-    `start` "new" at the end. Rings that appear later are read from their oldest record.
+    `following`, uint64 [shards], has the position in each ring, 1 + the sequence of the last record read; it
+    is updated, so that another reader can continue from there. At 0 or None, reading starts at the oldest
+    record, or with `start` "new" at the end. Rings that appear later are read from their oldest record.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Rings:
         self._readers: dict[int, tuple[Region, RingReader]] = {}
         self._scanned_at = -SCAN_SECONDS
         self.lost = 0
-        """Records lost so far."""
+        """Number of records lost so far."""
         self._attach(start)
 
     def read(self, limit: int = LIMIT) -> tuple[list[Records], int]:
-        """New records: a copied block of at most `limit` from each ring that has some; and the number of
+        """New records, as a copied block of at most `limit` from each ring that has any; and the number of
         records lost before them.
         """
         if time.monotonic() - self._scanned_at >= SCAN_SECONDS:
@@ -83,14 +83,14 @@ class Rings:
             try:
                 region = attach_ring(path, self._version)
             except RegionError:
-                continue  # not complete yet: try again next time
+                continue  # not complete yet, so the next call tries again
             if ring_end(region) < self._following[shard]:
                 self._following[shard] = 0  # its numbering restarted
             self._readers[shard] = (region, RingReader(region, start))
 
 
 def newest(regions: Path, kind: str, version: int, limit: int) -> list[Records]:
-    """The newest records of each ring `worker-N.KIND` in `regions`, at most `limit` of each, copied."""
+    """Copies of at most `limit` newest records of each ring `worker-N.KIND` in `regions`."""
     found = []
     for path in sorted(regions.glob(f"worker-*.{kind}")):
         with suppress(RegionError), attach_ring(path, version) as region:
@@ -101,12 +101,12 @@ def newest(regions: Path, kind: str, version: int, limit: int) -> list[Records]:
 
 
 def ring_end(region: Region) -> int:
-    """1 + the sequence of a ring's newest record; 0: empty."""
+    """1 + the sequence of a ring's newest record; 0 if it is empty."""
     head, records = int(region["cursor"][HEAD]), region["records"]
     return int(records["sequence"][(head - 1) & (len(records) - 1)]) + 1 if head else 0
 
 
 def columns(records: Records) -> dict[str, npt.NDArray[Any]]:
-    """Fields of records as contiguous arrays by name, without reserved ones."""
+    """The fields of records as contiguous arrays by name, without reserved fields."""
     names = records.dtype.names or ()
     return {name: records[name].copy() for name in names if not name.startswith("reserved")}

@@ -1,4 +1,4 @@
-"""Collectors, and writers of stores, that run on this machine."""
+"""Finds the collectors, and the writers of stores, that are running on this machine."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from ..base.process.control_client import SOCKET_NAME
 
 SOCKETS = Path("/proc/net/unix")
 STORES_SOCKET = "stores.sock"
-"""Socket that the writer of a folder of stores listens on, only to be found."""
+"""Socket on which the writer of a folder of stores listens, only to be found."""
 _LISTENS = 0x10000
 """Flag of a socket that accepts connections (__SO_ACCEPTCON)."""
 
 
 def running_folders(sockets: Path = SOCKETS) -> list[Path]:
-    """Data folders of the collectors that this user runs: those whose control socket listens (proc_net(5)).
+    """Data folders of this user's running collectors, found by their listening control sockets (proc_net(5)).
 
-    A collector in another network namespace is not found, nor one whose data folder has a path of more than
-    94 bytes, which is too long for the name of a socket.
+    A collector is not found if it is in another network namespace, or if the path of its data folder is
+    longer than 94 bytes, which is too long for the name of a socket.
     """
     return _listening(SOCKET_NAME, sockets)
 
 
 def running_stores(sockets: Path = SOCKETS) -> list[Path]:
-    """Folders of stores that a translator or software NIC of this user writes; with the same limits."""
+    """Folders of stores to which a translator or software NIC of this user writes; the same limits apply."""
     return _listening(STORES_SOCKET, sockets)
 
 
 def _listening(name: str, sockets: Path) -> list[Path]:
-    """Folders with a listening socket of this name."""
+    """Folders that have a listening socket with this name."""
     try:
         lines = sockets.read_text(errors="replace").splitlines()[1:]
     except OSError:
@@ -43,7 +43,7 @@ def _listening(name: str, sockets: Path) -> list[Path]:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether this user's process could have made the folder: another user's must not answer for it."""
+    """Whether the folder belongs to this user, so that no other user can answer for it."""
     try:
         return folder.is_absolute() and folder.stat().st_uid == os.geteuid()
     except OSError:
