@@ -76,6 +76,31 @@ def test_a_receiver_that_keeps_ending_ends_the_program(tmp_path: Path) -> None:
         supervisor.stop()
 
 
+@pytest.mark.parametrize(
+    ("kills", "status", "said"),
+    [
+        (8, -9, "ended by SIGKILL, as memory ran out: Linux killed a process"),
+        (7, -9, "ended by SIGKILL"),
+        (8, -15, "ended by SIGTERM"),
+        (None, -9, "ended by SIGKILL"),
+    ],
+)
+def test_an_end_for_want_of_memory_says_so(
+    kills: int | None, status: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counter of Linux has grown since the start; without one (`ProcSubset=pid`), no more is said."""
+    vmstat = tmp_path / "vmstat"
+    monkeypatch.setattr("hopscope.runtime.supervisor.member.VMSTAT", vmstat)
+    if kills is not None:
+        vmstat.write_text("nr_free_pages 1\noom_kill 7\n")
+    one = Member("worker-0", "worker")
+    one.started(SimpleNamespace(returncode=status), None)  # type: ignore[arg-type]
+    if kills is not None:
+        vmstat.write_text(f"nr_free_pages 1\noom_kill {kills}\n")
+    one.exited(0.0)
+    assert one.last_error == said
+
+
 def test_who_hangs() -> None:
     """The limit of its role without a tick, once it was ready, longer before; time counts in which the
     supervisor ran.

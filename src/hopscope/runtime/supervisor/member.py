@@ -7,6 +7,7 @@ import socket
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,15 @@ RECEIVING = ("worker", DETECTOR, "labels")
 """Roles that receive frames; they report when they are ready to."""
 MAX_PAUSE_SECONDS = 5.0
 """Maximum pause before a restart. The first pause is a tenth of a second; each next one is twice as long."""
+VMSTAT = Path("/proc/vmstat")
+
+
+def memory_kills() -> int:
+    """How many processes of the machine Linux has killed for want of memory, its own or that of a cgroup; 0
+    where that cannot be read.
+    """
+    words = VMSTAT.read_text().split() if VMSTAT.exists() else []
+    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else 0
 
 
 @dataclass
@@ -54,12 +64,15 @@ class Member:
     renewed: float = 0.0
     """If it was asked to end for a restart with new settings: when it is killed if it has not (monotonic)."""
     exits: deque[float] = field(default_factory=deque)
+    memory_kills: int = 0
+    """What `memory_kills` was when it started."""
 
     def started(self, process: Process | Popen[bytes], channel: Any) -> None:
         """Note that the process runs, and reports over `channel`."""
         self.process, self.channel = process, channel
         self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
         self.ticks, self.ticked, self.renewed = 0, 0.0, 0.0
+        self.memory_kills = memory_kills()
 
     def tick(self) -> None:
         """Note a sign of life of its loop."""
@@ -72,6 +85,8 @@ class Member:
         status = self.process.returncode
         assert status is not None
         ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
+        if status == -signal.SIGKILL and memory_kills() > self.memory_kills:
+            ended += ", as memory ran out: Linux killed a process"
         self.last_error = self.error or ended
         self.process, self.warm = None, False
         self.exits.append(now)
