@@ -186,7 +186,7 @@ class MembersHistory:
         rows = [
             PlacePeak(tuple(place), value, events) for *place, value, events in zip(*columns, strict=True)
         ]
-        return Highest.ranked(len(rows), sum(row.highest for row in rows), rows, by, limit)
+        return Highest.ranked(len(rows), 0, rows, by, limit)
 
     def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
         """Of all members, added; of drop reports, the newest MOST_DROPS of each."""

@@ -38,7 +38,7 @@ class Highest:
     total: int
     rows: list[PlacePeak]
     sum: int
-    """Sum over all places."""
+    """Of `sums`: the sum over all places."""
 
     @classmethod
     def of(cls, tables: Iterable[Table], by: By, limit: int | None) -> Highest:
@@ -99,7 +99,7 @@ def highest_sql(metric: str, by: By, part: Part, *, with_more: bool) -> str:
         values += """ UNION ALL SELECT node_id, nullif(port, -1)::UINTEGER, nullif(ident, -1)::UINTEGER,
             value, NULL FROM GIVEN"""
     highest = "count(*)" if metric == Kind.DROP.label else "max(highest)"
-    return _ranked_sql(values, highest, by, part)
+    return _ranked_sql(values, highest, by, part, whole="0")
 
 
 def sums_sql(metric: str, part: Part) -> str:
@@ -109,14 +109,14 @@ def sums_sql(metric: str, part: Part) -> str:
         ident, condition, highest = "ident & 255", f"kind = '{metric}'", "count(*)"
     values = f"""SELECT node_id, port::UINTEGER AS port, ({ident})::UINTEGER AS ident, value FROM EVENTS
         WHERE node_id IS NOT NULL AND {condition}"""
-    return _ranked_sql(values, highest, "highest", part)
+    return _ranked_sql(values, highest, "highest", part, whole="sum(highest) OVER ()")
 
 
-def _ranked_sql(values: str, highest: str, by: By, part: Part) -> str:
-    """A SELECT of places in their order, each with the number and the sum of all."""
+def _ranked_sql(values: str, highest: str, by: By, part: Part, whole: str) -> str:
+    """A SELECT of places in their order, each with the number and the sum of all (`whole`)."""
     some = "" if part[1] == 1 else f"WHERE node_id % {part[1]} = {part[0]}"
     order = "events DESC, highest DESC" if by == "events" else "highest DESC"
-    return f"""SELECT *, count(*) OVER () AS total, sum(highest) OVER () AS sum FROM (
+    return f"""SELECT *, count(*) OVER () AS total, {whole} AS sum FROM (
         SELECT node_id, port, ident, {highest} AS highest, count(value) AS events
         FROM ({values}) {some} GROUP BY node_id, port, ident)
         ORDER BY highest > 0 DESC, {order}, node_id, port NULLS FIRST, ident NULLS FIRST"""
