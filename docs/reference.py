@@ -443,6 +443,7 @@ _MODES = {
     "IOAM_PREALLOCATED": "IOAM trace into space that the source allocated; in JSON `preallocated`.",
     "IOAM_INCREMENTAL": "IOAM trace that grows at each node; in JSON `incremental`.",
     "IOAM_DEX": "IOAM direct export: instructions only, as in INT-MX; in JSON `dex`.",
+    "IFA": "IFA: hops in the packet, or in a copy of it.",
 }
 _CARRIERS = {
     "NONE": "No telemetry in the packet.",
@@ -452,6 +453,7 @@ _CARRIERS = {
     "VXLAN_GPE": "VXLAN-GPE with a next protocol of INT.",
     "GENEVE": "A Geneve option of INT's class.",
     "IPV6_OPTION": "An option of IPv6 hop-by-hop or destination options (IOAM).",
+    "IP_PROTOCOL": "An IP protocol of its own, before TCP or UDP (IFA).",
     "UDP_INSERTED": "A UDP header that the source inserted in front of TCP.",
 }
 _LAYERS = {
@@ -471,7 +473,7 @@ _REPORTS = (
     ("1.0", "`REPORT_1_0`", "Ver 1 with Length 4 or more; optional metadata by RepMdBits; INT 1.0 inside"),
     ("2.0", "`GROUP_2_0`", "Ver 2; a group of individual reports with main contents, optional and domain-"
      "specific metadata; INT 2.x inside"),
-    ("none", "", "`--packets`, or a mirror port: a packet with INT or IOAM that is not in a report"),
+    ("none", "", "`--packets`, or a mirror port: a packet with INT, IOAM or IFA that is not in a report"),
 )  # fmt: skip
 _INTS = (
     ("2015", "`MD_0_4`", "a bottom-of-stack bit in each word; only with a dialect that enables it"),
@@ -481,6 +483,7 @@ _INTS = (
     ("2.x", "`MD_2_0`", "2.0 and 2.1, which share number and layout: domains, 64-bit timestamps"),
     ("2.1 MX", "`MX_2_1`", "instructions only"),
     ("IOAM", "`IOAM_TRACE`", "RFC 9197 traces and RFC 9326 direct export in IPv6 options"),
+    ("IFA 2.0", "`IFA`", "draft-kumar-ippm-ifa-08; IP protocol 253, then TCP or UDP"),
 )  # fmt: skip
 
 
@@ -494,7 +497,7 @@ def formats() -> str:
         "[The guide](../guides/formats.md) explains how to use it, and [reject reasons](reject-reasons.md) "
         "why something is rejected.\n",
         "\n## Reports\n\n" + _table(("version", "header", "what"), list(_REPORTS)),
-        "\n## INT and IOAM\n\n" + _table(("version", "header", "what"), list(_INTS)),
+        "\n## INT, IOAM and IFA\n\n" + _table(("version", "header", "what"), list(_INTS)),
     ]
     for title, enumeration, texts in (
         ("Modes", wire.Mode, _MODES),

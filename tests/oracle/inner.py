@@ -1,4 +1,4 @@
-"""The way into a packet, by the scalar codecs: its layers from the outside in, its flow, its INT or IOAM.
+"""The way into a packet, by the scalar codecs: its layers from the outside in, its flow, its INT, IOAM or IFA.
 
 `Walk` is at one header at a time. Each step reads it and says what follows (`rules.Next`), until nothing
 does.
@@ -31,6 +31,7 @@ from hopscope.wire.telemetry.int_header import Md, Shim
 
 from . import report
 from .ethernet import pull_tcp
+from .ifa import is_ifa, read_ifa
 from .int_header import pull_header, pull_stack, row_fields
 from .ioam import is_in, read_extensions
 from .packet_id import packet_id
@@ -61,6 +62,7 @@ _TUNNELS: dict[Next, tuple[Layer, Callable[[Buffer, Table], Found]]] = {
 }
 _OF_INT = (
     Place.INT_SHIM, Place.INT_HEADER, Place.INT_STACK, Place.INT_TAIL, Place.IOAM_OPTION, Place.IOAM_DATA,
+    Place.IFA,
 )  # fmt: skip
 
 
@@ -77,7 +79,7 @@ def read_inner(buf: Buffer, inner_type: int, row: Row, dialect: Dialect) -> None
 
 
 def read_packet(buf: Buffer, link: int, row: Row, dialect: Dialect) -> bool:
-    """A captured packet, into the row; whether it carries INT or IOAM, sound or damaged, or hides what it
+    """A captured packet, into the row; whether it carries INT, IOAM or IFA, sound or damaged, or hides what it
     carries behind too many layers.
     """
     return follow(Walk(buf, row, dialect), link)
@@ -181,6 +183,8 @@ class Walk:
             return self.read_shimmed()
         if here == Next.GENEVE:
             return self.read_geneve()
+        if here == Next.IFA:
+            return self.read_ifa()
         layer, pull = _TUNNELS[here]
         following, tunnel_id = pull(self.buf, self.table)
         mirrors = following in (Next.ERSPAN_1, Next.ERSPAN_2, Next.ERSPAN_3)
@@ -221,7 +225,22 @@ class Walk:
             self.trace = (start, buf.at)
         if ip.fragment:
             raise WireError(Reason.FRAGMENT, Place.INNER_IP, start, "the inner packet is a fragment")
+        if ip.protocol and ip.protocol == self.table[rules.IFA_PROTOCOL] and not self.complete:
+            self.inside = True
+            return Next.IFA if is_ifa(buf) else Next.NOTHING
         return self.behind_protocol(ip.protocol)
+
+    def read_ifa(self) -> Next:
+        """IFA, and the header that it is around; returns what follows the stack."""
+        try:
+            read_ifa(self.buf, self.row)
+        except WireError:
+            self.certain = True
+            raise
+        self.finish(self.row.hops)
+        fields = self.row.fields
+        is_udp = fields["proto"] == layout.PROTOCOL_UDP
+        return tunnel.by_port(fields["dport"], self.table) if is_udp else Next.NOTHING
 
     def behind_protocol(self, protocol: int) -> Next:
         """What follows by IP protocol."""

@@ -54,7 +54,7 @@ class Restored:
 def strip_packet(frame: bytes, link: int = Link.ETHERNET, dialect: Dialect = DEFAULT) -> bytes:
     """The frame without its INT-MD; one without INT-MD, or with a report, as it came.
 
-    Raises WireError where its INT or IOAM is damaged.
+    Raises WireError where its INT, IOAM or IFA is damaged.
     """
     return restore(frame, link, dialect).frame
 

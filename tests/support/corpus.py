@@ -93,6 +93,9 @@ def _objects() -> Iterator[list[dict[str, Any]]]:
     for report, (head, hops) in product(_REPORTS, list(_ioam())):
         yield [_about(report, _V6) | {"int": head, "hops": hops}]
         yield [_about(report, _V4 | {"layers": ["ip_in_ip", "vlan"]}) | {"int": head, "hops": hops}]
+    for report, proto, ends in product((None, "2.0"), (6, 17), (_V4, _V6)):
+        hops = [{**_OF_IOAM, "node_id": node, "queue_occupancy": node} for node in range(3)]
+        yield [_about(report, {**ends, "proto": proto}) | {"int": {"version": "ifa"}, "hops": hops}]
     for report, layer, proto, ends in product(_REPORTS, Layer, (6, 17), (_V4, _V6)):
         flow = {**ends, "proto": proto, "layers": [layer.name.lower()]}
         yield [_about(report, flow) | {"int": {}, "hops": [_HOP]}]

@@ -86,7 +86,7 @@ COUNTERS: tuple[Counter, ...] = (
         of="received.completed_checksums_total",
     ),
     Counter("reports_total", "Reports decoded, including packets that carry telemetry themselves."),
-    Counter("packets_total", "Packets that carry INT or IOAM themselves, without a report around them."),
+    Counter("packets_total", "Packets that carry INT, IOAM or IFA themselves, without a report around them."),
     Counter("hops_total", "Hops in decoded reports."),
     Counter(
         "unknown_int_packets_total",

@@ -305,7 +305,7 @@ def read(
 
     `dialect`: how to decode reports: a dialect, the name of one, a name in `dialects` (`Settings.dialects`),
     or `auto`, which chooses one by the first reports (see `Capture.proposal`). `ports`: UDP ports of reports.
-    `packets`: also read packets that carry INT or IOAM themselves, as rows of version 0. `join`: join
+    `packets`: also read packets that carry INT, IOAM or IFA themselves, as rows of version 0. `join`: join
     postcards of one packet that arrive within so many ms into one row (not for `detect_events`, which joins
     them itself). Raises HopscopeError for a missing file, a file that is not a capture, or a wrong value.
     """

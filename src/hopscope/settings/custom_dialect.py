@@ -93,6 +93,8 @@ class DialectSettings(Section):
     """Geneve option classes of INT."""
     gtpu_ports: tuple[Port, ...] | None = None
     """UDP ports of GTP-U."""
+    ifa_protocol: Number8 | None = None
+    """IP protocol of IFA; 0: none."""
     any_shim_length: bool | None = None
     """If a shim's Length is 0, the header's hop counts give the size of the stack."""
     length_with_shim: bool | None = None

@@ -137,6 +137,8 @@ class Dialect:
     """Geneve option classes of INT, at most four."""
     gtpu_ports: tuple[int, ...] = (2152,)
     """UDP ports of GTP-U."""
+    ifa_protocol: int = layout.PROTOCOL_IFA
+    """IP protocol of IFA; 0: none."""
 
     # -- INT
     shims: tuple[tuple[int, int, bool, bool], ...] = ()
@@ -260,6 +262,7 @@ def _write_places(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
     table[rules.FIXED_TCP] = dialect.fixed_tcp
     table[rules.ANY_IP_LENGTH] = dialect.any_ip_length
     table[rules.PACKETS] = dialect.packets
+    table[rules.IFA_PROTOCOL] = dialect.ifa_protocol
     _put(table, rules.GRE_PROTOCOL, dialect.gre_protocol.to_bytes(2, "big"))
     classes = b"".join(one.to_bytes(2, "big") for one in dialect.geneve_classes)
     _put(table, rules.GENEVE_CLASSES, classes)

@@ -1,4 +1,4 @@
-"""Headers of packets, Telemetry Reports, INT and IOAM, and what bits of instruction bitmaps stand for.
+"""Headers of packets, Telemetry Reports, INT, IOAM and IFA, and what bits of instruction bitmaps stand for.
 
 Metadata (of hops, and of reports) are tables of `Item`.
 """
@@ -281,6 +281,34 @@ IOAM_DEX = header(
     ("trace_type", 24), ("reserved", 8),
 )  # fmt: skip
 IOAM_OPTION_TYPES = (0x31, 0x11)
+
+# ------------------------------------------------------------------------------------------------------- IFA
+
+PROTOCOL_IFA = 253
+"""IP protocol of IFA unless a dialect has another one: for experiments (RFC 3692)."""
+IFA = header(
+    "IFA header", "draft-kumar-ippm-ifa-08",
+    ("version", 4), ("namespace", 4, "", "15 each node names its own"), ("next_header", 8), ("reserved", 3),
+    ("fragmented", 1), ("tail_stamp", 1, "", "the stack is at the packet's end"),
+    ("inband", 1, "", "0 a copy, 1 the packet itself"), ("turn_around", 1),
+    ("checksum_present", 1), ("max_words", 8, "words", "of the stack"),
+)  # fmt: skip
+IFA_METADATA = header(
+    "IFA metadata header", "draft-kumar-ippm-ifa-08",
+    ("request", 8), ("action", 8), ("hop_limit", 8, "", "255 no limit"),
+    ("words", 8, "words", "of the stack"),
+)  # fmt: skip
+IFA_HOP = header(
+    "IFA hop", "AOS-CX 10.17 Monitoring Guide; Junos IFA 2.0 guide",
+    ("namespace", 4), ("node_id", 20), ("ttl", 8),
+    ("port_speed", 4, "", "0 10G, 1 25G, 2 40G, 3 50G, 4 100G, 5 200G, 6 400G"), ("congestion", 2),
+    ("queue_id", 6), ("seconds", 20, "s"), ("egress_port", 16), ("ingress_port", 16),
+    ("nanoseconds", 32, "ns"), ("residence_time", 32, "ns"),
+    ("queue_bytes", 32, "bytes", "sent by the queue"), ("reserved", 16), ("queue_cells", 16, "cells", "in the queue"), ("pool_cells", 32, "cells", "free"),
+)  # fmt: skip
+"""What a node writes: 32 bytes, the newest node first. Broadcom's ASICs and those that follow them agree on
+the first 20 bytes; some leave the others 0.
+"""
 
 # -------------------------------------------------------------------------------------------------- metadata
 

@@ -88,6 +88,8 @@ class Place(IntEnum):
     """A sample of sFlow, or a record in it."""
     IPFIX = 18
     """A set of IPFIX or NetFlow 9, or a record in it."""
+    IFA = 19
+    """The IFA header, its metadata header, or its stack."""
 
     @property
     def label(self) -> str:

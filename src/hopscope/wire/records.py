@@ -198,6 +198,7 @@ class Mode(IntEnum):
     IOAM_PREALLOCATED = 4
     IOAM_INCREMENTAL = 5
     IOAM_DEX = 6
+    IFA = 7
 
 
 class Carrier(IntEnum):
@@ -212,6 +213,8 @@ class Carrier(IntEnum):
     IPV6_OPTION = 6
     UDP_INSERTED = 7
     """TCP after a UDP header that the source inserted (port 0x1000)."""
+    IP_PROTOCOL = 8
+    """An IP protocol of its own, before TCP or UDP (IFA)."""
 
 
 class Layer(IntEnum):
@@ -289,7 +292,7 @@ REPORT = np.dtype(
         ("carried", "u1"),
         ("proto", "u1"),
         ("ip_version", "u1"),  # 0, 4, 6
-        ("int_version", "u1"),  # 0 if the packet carries none; 1 (2015), 4, 5, 10, 20; 91 IOAM
+        ("int_version", "u1"),  # 0 if the packet carries none; 1 (2015), 4, 5, 10, 20; 91 IOAM, 92 IFA
         ("int_mode", "u1"),  # Mode
         ("hop_words", "u1"),
         ("remaining_hops", "u1"),
@@ -298,7 +301,10 @@ REPORT = np.dtype(
         ("place", "u1"),  # Place
         # distinguishes packets of a flow, for postcards, 0 none; of a sample or flow record: its packets
         ("packet_id", "<u4"),
-        ("int_at", "<u4"),  # byte offset in the frame of the INT or IOAM header (after the shim); 0 none
+        (
+            "int_at",
+            "<u4",
+        ),  # byte offset in the frame: INT (after the shim), IOAM, IFA metadata header; 0 none
         ("own_at", "<u4"),  # byte offset in the frame of the report's metadata; 0 none
         ("tunnel_id", "<u4"),  # VNI, GRE key or TEID of the innermost tunnel
         ("vlan", "<u2"),  # VLAN id of the innermost tag

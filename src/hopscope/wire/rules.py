@@ -89,7 +89,9 @@ announces it, else 0.
 """
 VXLAN_PORT = PLAIN_DSCP + 64
 """2: the UDP port of a VXLAN that the INT source made VXLAN-GPE, big-endian; 0 none."""
-ITEMS = VXLAN_PORT + 2
+IFA_PROTOCOL = VXLAN_PORT + 2
+"""IP protocol of IFA; 0 none."""
+ITEMS = IFA_PROTOCOL + 1
 """[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and report metadata are read."""
 ALTERNATIVES = 2
 ITEM = 12
@@ -129,6 +131,7 @@ class Next(IntEnum):
     VXLAN_GPE = 14
     GENEVE = 15
     GTP_U = 16
+    IFA = 17
 
 
 TUNNEL_ROLES = (

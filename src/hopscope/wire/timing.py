@@ -13,13 +13,15 @@ import numpy.typing as npt
 
 from .dialect import Clock
 from .records import Have, Records, ReportBatch
-from .versions import IOAM
+from .versions import IFA, IOAM
 
 _PLAIN = Clock()
 _FORMS = {"ptp": 0, "ntp": 1, "posix": 2}
 _SECOND = 1_000_000_000
 _ERA = _SECOND << 32
 """ns after which the seconds of IOAM wrap."""
+_IFA_ERA = _SECOND << 20
+"""ns after which the seconds of IFA wrap: 12 days."""
 
 
 def changes(clock: Clock) -> bool:
@@ -34,8 +36,8 @@ def apply(batch: ReportBatch, clock: Clock) -> None:
     modulo the clock's bits (0: 64 in INT 2.x and Report 2.0 or if more than 32 are used, else 32); without
     the timestamps it is unavailable.  `ingress_time` and `egress_time` become ns since the clock's epoch;
     those of IOAM, seconds and a fraction (RFC 9197 5), ns since the epoch of their format, and its transit
-    delay is ns already (RFC 9197 4.4.2.5).  Rejected reports stay as they are, and all ones in a report's
-    header, which is no time.
+    delay is ns already (RFC 9197 4.4.2.5).  Times of IFA are ns when decoded.  Rejected reports stay as they
+    are, and all ones in a report's header, which is no time.
     """
     if clock == _PLAIN:
         return
@@ -74,12 +76,14 @@ def link_latency_ns(
     egress[delayed] = ingress[delayed] + hops["hop_latency"][delayed]
     left = delayed | (have & Have.EGRESS_TIME != 0)
     gap = ingress[1:] - egress[:-1]
-    wide = ioam | (layout == 20) | (ingress > 0xFFFFFFFF) | (egress > 0xFFFFFFFF)
-    bits = np.where(ioam, 64, clock.bits or np.where(wide, 64, 32))
+    ns = ioam | (layout == IFA)
+    era = np.where(ioam, _ERA, _IFA_ERA)[:-1]
+    wide = ns | (layout == 20) | (ingress > 0xFFFFFFFF) | (egress > 0xFFFFFFFF)
+    bits = np.where(ns, 64, clock.bits or np.where(wide, 64, 32))
     shift = (64 - np.minimum(bits, 64)[:-1]).astype(np.uint64)
     signed = (gap << shift).view(np.int64) >> shift.view(np.int64)
-    signed = np.where(ioam[:-1], (signed + _ERA // 2) % _ERA - _ERA // 2, signed)
-    unit = np.where(ioam[:-1], 1, clock.unit_ns)
+    signed = np.where(ns[:-1], (signed + era // 2) % era - era // 2, signed)
+    unit = np.where(ns[:-1], 1, clock.unit_ns)
     known[:-1] = (report[1:] == report[:-1]) & left[:-1] & timed[1:]
     known[:-1] &= np.abs(signed // 2) < (1 << 62) // unit
     links[:-1] = signed * np.where(known[:-1], unit, 0)

@@ -14,7 +14,7 @@ JOINED = U64(Flag.JOINED)
 LATENCY = U64(Have.HOP_LATENCY)
 INGRESS = U64(Have.INGRESS_TIME)
 EGRESS = U64(Have.EGRESS_TIME)
-IOAM = U64(versions.IOAM)
+IOAM, IFA = U64(versions.IOAM), U64(versions.IFA)
 PTP = U64(0)
 NTP = U64(1)
 SECOND = U64(1_000_000_000)
@@ -56,7 +56,9 @@ def width_of(bits: Any, layout: Any, times: Any) -> Any:
 
 @inlined
 def take_hop(hop: Any, layout: Any, unit: Any, bits: Any, measured: Any, form: Any) -> Any:
-    """One hop: its latency, from its timestamps if `measured`, and its timestamps."""
+    """One hop: its latency, from its timestamps if `measured`, and its timestamps. Those of IFA are ns."""
+    if layout == IFA:
+        return
     have = U64(hop.present & ~hop.null)
     ingress = U64(hop.ingress_time)
     egress = U64(hop.egress_time)

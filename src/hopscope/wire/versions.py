@@ -10,7 +10,9 @@ FIRST_SAMPLE = 100
 """Lowest of these: a row that stands for `packet_id` packets, which one node saw."""
 IOAM = 91
 """`int_version` of IOAM (RFC 9197 and 9326), a number that no version of INT has."""
-INT_VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": IOAM}
+IFA = 92
+"""`int_version` of IFA 2.0 (draft-kumar-ippm-ifa)."""
+INT_VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": IOAM, "ifa": IFA}
 """`int_version` of a REPORT, by name."""
 COUNTED = (1, 4, 5)
 """INT versions whose header counts the hops; they have no M flag."""

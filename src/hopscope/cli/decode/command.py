@@ -278,7 +278,7 @@ class Summary:
         total = self.rejected.total()
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common())
         rejected = f"{total} rejected" + f" ({reasons})" * bool(total)
-        found = f", {self.found} with INT or IOAM" if self.found else ""
+        found = f", {self.found} with INT, IOAM or IFA" if self.found else ""
         packets, reports = many(self.packets, "packet"), many(self.reports, "report")
         text = f"{packets}: {reports}{found}, {rejected}, {self.other} other"
         return f"{text}; --limit left the rest unread" if self._stopped else text

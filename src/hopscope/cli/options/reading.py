@@ -100,7 +100,7 @@ class ReadingOptions(DialectOptions):
         ),
     ] = None  # fmt: skip
     packets: Annotated[
-        bool, option("--packets", help="Also decode packets that carry INT or IOAM themselves.")
+        bool, option("--packets", help="Also decode packets that carry INT, IOAM or IFA themselves.")
     ] = False
 
     def changes(self) -> Changes:

@@ -9,7 +9,8 @@ from ..dialect import Dialect
 from ..records import MAX_HOPS, Carrier
 from ..telemetry import hop_stack, int_header
 from ..telemetry.int_header import Md, Shim
-from ..versions import COUNTED, INT_VERSIONS, IOAM, NIBBLES, REPORT_INDEX
+from ..versions import COUNTED, IFA, INT_VERSIONS, IOAM, NIBBLES, REPORT_INDEX
+from . import ifa as craft_ifa
 from . import ioam as craft_ioam
 from .extras import domain_bytes, domain_fields, push_records
 from .keys import CraftError, Keys
@@ -17,7 +18,9 @@ from .metadata import bitmap_of, hop_of
 from .tunnel import Shimmed, next_protocol
 
 MODES = {"md": int_header.MODE_MD, "mx": int_header.MODE_MX}
-IN_OPTION = Carrier.IPV6_OPTION.name.lower()
+IN_OPTION, OWN_PROTOCOL = Carrier.IPV6_OPTION.name.lower(), Carrier.IP_PROTOCOL.name.lower()
+_OWN_CARRIER = {IOAM: IN_OPTION, IFA: OWN_PROTOCOL}
+"""Carriers of what is no INT, by version."""
 CARRIERS = tuple(carrier.name.lower() for carrier in Carrier if carrier != Carrier.NONE)
 _USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
 _GPE_PROTOCOLS = {1: 0x05, 4: 0x05, 5: 0x05, 10: 0x08, 20: 0x82}
@@ -40,6 +43,8 @@ class Telemetry:
     """The header and the stack; of IOAM the whole option."""
     report: int = 0
     """Version of the report that brings the packet; 0: none."""
+    ifa: craft_ifa.Stack | None = None
+    """IFA in place of a body: it is around the packet's own TCP or UDP header."""
 
 
 def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
@@ -52,8 +57,11 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
     usual = _USUAL[report]
     version = INT_VERSIONS[head.word("version", INT_VERSIONS, usual)]
     carrier = head.word("carrier", CARRIERS, "")
-    if (version == IOAM) != (carrier == IN_OPTION) and (carrier or version != IOAM):
-        raise head.wrong("carrier", f"{IN_OPTION} with IOAM, and with nothing else")
+    own = _OWN_CARRIER.get(version, "")
+    if carrier and carrier != own and (own or carrier in _OWN_CARRIER.values()):
+        raise head.wrong("carrier", f"{IN_OPTION} with IOAM, {OWN_PROTOCOL} with IFA, others with INT")
+    if version == IFA:
+        return Telemetry(OWN_PROTOCOL, Shim(False), version, b"", report, craft_ifa.stack_of(head, hops))
     if version == IOAM:
         return Telemetry(IN_OPTION, Shim(False), version, craft_ioam.option_of(head, hops))
     mode = MODES[head.word("mode", MODES, "md")]

@@ -8,9 +8,10 @@ from ..headers import ethernet
 from ..headers.ethernet import Ethernet, Ip
 from ..layout import SOURCE_MAC, TARGET_MAC
 from ..records import Layer
-from ..telemetry import int_header
+from ..telemetry import ifa, int_header
 from . import int_stack as craft_int
 from . import tunnel as craft_tunnel
+from .ifa import Stack
 from .int_stack import Telemetry
 from .keys import CraftError, Keys
 from .tunnel import Inside, segment
@@ -35,7 +36,9 @@ def push_packet(out: bytearray, keys: Keys, telemetry: Telemetry | None, dialect
     carrier = telemetry.carrier if telemetry else ""
     option = telemetry.body if telemetry and carrier == craft_int.IN_OPTION else b""
     names = [name for name in craft_tunnel.ORDER if name in layers or name == carrier]
-    if telemetry is not None and carrier not in (*_IN_TUNNEL, craft_int.IN_OPTION):
+    if telemetry is not None and telemetry.ifa is not None:
+        inside = _with_ifa(ip, ports, telemetry.ifa, dialect)
+    elif telemetry is not None and carrier not in (*_IN_TUNNEL, craft_int.IN_OPTION):
         ip.dscp = _dscp(dialect)
         inside = _with_int(ip, ports, telemetry, dialect)
     else:
@@ -130,6 +133,16 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, telemetry: Telemetry, diale
     craft_int.push_l4(stack, telemetry, original, tail, dialect)
     ip.protocol = protocol
     return craft_tunnel.packet(ip, segment(ip, outer, bytes(stack) + following))
+
+
+def _with_ifa(ip: Ip, ports: tuple[int, int] | None, stack: Stack, dialect: Dialect) -> Inside:
+    """The packet with IFA around its L4 header."""
+    if ports is None or not dialect.ifa_protocol:
+        raise CraftError("int.carrier", f"IFA does not carry a packet of protocol {ip.protocol} here")
+    out = bytearray()
+    ifa.push_ifa(out, ip.protocol, segment(ip, ports, b""), stack.head, stack.hops)
+    ip.protocol = dialect.ifa_protocol
+    return craft_tunnel.packet(ip, bytes(out))
 
 
 def _marked(protocol: int, dscp: int, port: int, telemetry: Telemetry, dialect: Dialect) -> bool:

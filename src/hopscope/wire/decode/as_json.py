@@ -31,7 +31,7 @@ from ..records import (
     Records,
     ReportBatch,
 )
-from ..versions import COUNTED, INT_VERSIONS, IOAM, REPORT_VERSIONS
+from ..versions import COUNTED, IFA, INT_VERSIONS, IOAM, REPORT_VERSIONS
 from .explain import explain
 from .extras import Extras, extras
 
@@ -102,7 +102,7 @@ def _may_have_extras(row: dict[str, int]) -> bool:
     if row["reason"]:
         return False
     own = row["version"] == 20 and row["own_at"] > 0
-    return row["int_version"] == IOAM or row["ds_instruction"] + row["ds_flags"] > 0 or own
+    return row["int_version"] in (IOAM, IFA) or row["ds_instruction"] + row["ds_flags"] > 0 or own
 
 
 def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Extras) -> None:
@@ -226,6 +226,8 @@ def _int(row: dict[str, int]) -> dict[str, Any]:
     }
     if row["int_version"] == IOAM:
         return {**out, **_ioam(row)}
+    if row["int_version"] == IFA:
+        return {**out, "inband": not row["int_flags"] & IntFlag.COPY, "hop_limit": row["remaining_hops"]}
     if row["int_version"] == 20 and carrier in _OVER_L4:
         out["npt"] = row["npt"]
     out["instructions"] = f"0x{row['instructions']:04x}"

@@ -23,8 +23,8 @@ from ..layout import Item
 from ..reasons import Place
 from ..records import MAX_HOPS, Carrier, Link
 from ..rules import Next
-from ..telemetry import hop_stack, int_header, ioam
-from ..versions import IOAM
+from ..telemetry import hop_stack, ifa, int_header, ioam
+from ..versions import IFA, IOAM
 
 _HEX = frozenset(
     (
@@ -98,7 +98,8 @@ def _walk(buf: _Notes, link: int, row: Any, dialect: Dialect) -> None:
         _raw(buf, datagram.start - buf.at, "bytes before the report")
         buf.limit = min(buf.end, datagram.announced)
         following = _report(buf, row, dialect)
-    shim_at = int(row["int_at"]) - 4 if row["int_at"] else buf.end
+    before = 0 if row["int_version"] == IFA else 4  # bytes of the shim, or of the option's header
+    shim_at = int(row["int_at"]) - before if row["int_at"] else buf.end
     _packet(buf, following, shim_at, table)
     if buf.at <= shim_at and row["int_at"]:
         buf.limit = buf.end  # a packet inside may state less than its telemetry takes
@@ -179,7 +180,10 @@ def _packet(buf: _Notes, following: Next, end: int, table: Any) -> None:
         elif following in (Next.IPV4, Next.IPV6):
             ip_version = 4 if following == Next.IPV4 else 6
             start, ip = buf.at, ethernet.pull_ip(buf, ip_version, Place.INNER_IP, any_length=True)
-            following = _transport(buf, ip.protocol, ip.fragment_offset, table)
+            protocol = ip.protocol
+            if protocol and protocol == table[rules.IFA_PROTOCOL] and not ip.fragment_offset:
+                protocol = _ifa(buf)
+            following = _transport(buf, protocol, ip.fragment_offset, table)
             if ip.length:
                 buf.limit = min(buf.limit, max(start + ip.length, buf.at))
         elif following == Next.MPLS:
@@ -197,6 +201,13 @@ def _packet(buf: _Notes, following: Next, end: int, table: Any) -> None:
             following = Next.NOTHING
         else:
             break
+
+
+def _ifa(buf: _Notes) -> int:
+    """The IFA header, if it is one; the protocol of what follows."""
+    if buf.left < layout.IFA.size or not ifa.is_ifa(buf.peek(layout.IFA, Place.IFA)):
+        return 0
+    return buf.pull(layout.IFA, Place.IFA)["next_header"]
 
 
 def _transport(buf: _Notes, protocol: int, fragment: int, table: Any) -> Next:
@@ -222,6 +233,11 @@ def _telemetry(buf: _Notes, row: Any, dialect: Dialect) -> None:
             ioam.pull_dex(buf)
         else:
             buf.pull(layout.IOAM_TRACE, Place.IOAM_OPTION)
+        return
+    if row["int_version"] == IFA:
+        _, hops = ifa.pull_metadata(buf)
+        for number, note in enumerate(buf.notes[len(buf.notes) - len(hops) :]):
+            note.name = f"hop {len(hops) - 1 - number} of the path"
         return
     shim = int_header.pull_shim(buf, Carrier(int(row["carrier"])), dialect)
     md = int_header.pull_md(buf, shim, dialect, int(row["version"]))

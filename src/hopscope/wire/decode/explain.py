@@ -14,7 +14,7 @@ from ..errors import WireError
 from ..fields import Header
 from ..reasons import Place, Reason
 from ..records import MAX_EMPTY_REPORTS, MAX_HOPS, Carried, Carrier
-from ..telemetry import hop_stack, int_header, ioam
+from ..telemetry import hop_stack, ifa, int_header, ioam
 
 Row = Mapping[str, int]
 """A row of REPORT by field name."""
@@ -210,7 +210,7 @@ def _inner_l4(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
         yield from _short("TCP with options", size, raw, at)
 
 
-# -------------------------------------------------------------------------------------------------- INT, IOAM
+# --------------------------------------------------------------------------------------------- INT, IOAM, IFA
 
 
 def _likely_carrier(row: Row, dialect: Dialect) -> Carrier:
@@ -264,6 +264,21 @@ def _ioam(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
     yield _BAD_LENGTH, "the option is longer than the header that holds it"
 
 
+def _ifa(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
+    if row["proto"] not in (layout.PROTOCOL_TCP, layout.PROTOCOL_UDP):
+        pull: Callable[[Buffer], object] = ifa.pull_ifa
+    elif ifa.is_ifa(layout.IFA.unpack(raw, at - layout.IFA.size)):
+        yield from _inner_l4(row, raw, at, dialect)
+        return
+    else:
+        pull = ifa.pull_metadata
+    try:
+        pull(Buffer(raw, at))
+    except WireError as error:
+        yield error.reason, error.detail
+    yield _BAD_LENGTH, "the IP length leaves less than the stack needs"
+
+
 _TEXTS: dict[Place, Callable[[Row, bytes, int, Dialect], _Texts]] = {
     Place.OUTER_IP: _outer_ip,
     Place.OUTER_UDP: _outer_udp,
@@ -278,4 +293,5 @@ _TEXTS: dict[Place, Callable[[Row, bytes, int, Dialect], _Texts]] = {
     Place.INT_TAIL: _int,
     Place.IOAM_OPTION: _ioam,
     Place.IOAM_DATA: _ioam,
+    Place.IFA: _ifa,
 }

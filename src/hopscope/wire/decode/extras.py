@@ -18,8 +18,8 @@ from ..dialect import Dialect
 from ..errors import WireError
 from ..reasons import Place
 from ..records import Carried, Carrier, FrameBatch, Records, ReportBatch
-from ..telemetry import hop_stack, int_header, ioam
-from ..versions import IOAM
+from ..telemetry import hop_stack, ifa, int_header, ioam
+from ..versions import IFA, IOAM
 
 EXTRA = np.dtype(
     [
@@ -206,8 +206,15 @@ def _of_ioam(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
         yield NO_HOP if hop is None else int(row["first_hop"]) + hop, name, at, size
 
 
+def _of_ifa(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
+    """What nodes wrote beyond the columns."""
+    for hop, name, at, size in ifa.extras_of(int(row["hop_count"]), int(row["int_at"])):
+        yield int(row["first_hop"]) + hop, name, at, size
+
+
 _READERS: dict[int, Callable[[bytes, np.void, Dialect], Iterator[_Found]]] = {
     20: _of_int_2_0,
     IOAM: _of_ioam,
+    IFA: _of_ifa,
 }
 """By INT version."""

@@ -1,4 +1,4 @@
-"""The walk through a packet's encapsulations to its INT or IOAM.
+"""The walk through a packet's encapsulations to its INT, IOAM or IFA.
 
 `inner_kernel` reads most packets by itself, and everything else here.
 """
@@ -14,6 +14,7 @@ from ..headers import tunnel_kernel as tunnel
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Layer, Mode
 from ..telemetry import variant_kernel as variant
+from ..telemetry.ifa_kernel import is_ifa, read_ifa
 from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from ..telemetry.ioam_kernel import is_in, read_extensions
 from . import trail_kernel as trail
@@ -23,6 +24,7 @@ INNER_FRAGMENT = packet.code(Reason.FRAGMENT, Place.INNER_IP)
 CUT_INT = packet.code(Reason.TRUNCATED, Place.INT_HEADER)
 TOO_MANY_LAYERS = packet.code(Reason.TOO_MANY_LAYERS, Place.TUNNEL)
 INT_SHIM, TUNNEL, IOAM_DATA = U64(Place.INT_SHIM), U64(Place.TUNNEL), U64(Place.IOAM_DATA)
+IFA = U64(Place.IFA)
 DROPPED, TRACKED = U64(Flag.DROPPED), U64(Flag.TRACKED)
 HAS_FLOW, HAS_PORTS, HAS_OWN = U64(Carried.FLOW), U64(Carried.PORTS), U64(Carried.OWN_HOP)
 VLAN, QINQ, IP_IN_IP = U64(Layer.VLAN), U64(Layer.QINQ), U64(Layer.IP_IN_IP)
@@ -32,6 +34,7 @@ MAX_LAYERS = U64(layout.MAX_LAYERS)
 INT_DSCP, ASSUME_INT, TCP_PORTS = U64(rules.INT_DSCP), U64(rules.ASSUME_INT), U64(rules.TCP_PORTS)
 MARKER, ANY_IP_LENGTH = U64(rules.MARKER), U64(rules.ANY_IP_LENGTH)
 ROLE_INT, MD = U64(rules.ROLE_INT), U64(Mode.MD)
+IFA_PROTOCOL = U64(rules.IFA_PROTOCOL)
 ROLES_OF_INT = ROLE_INT | ROLE_INSERTED
 GRE_NEXT, GPE_SHIM_NEXT = (
     packet.word(layout.SHIM_GRE_2_0, "next_protocol"),
@@ -230,9 +233,9 @@ def leads_on(row: Any, table: Any) -> Any:
 
 @kernel
 def is_of_int(why: Any) -> Any:
-    """Whether a code, or a place, is one of INT or IOAM."""
+    """Whether a code, or a place, is one of INT, IOAM or IFA."""
     place = why & U64(0xFF)
-    return place >= INT_SHIM and place <= IOAM_DATA and place != TUNNEL
+    return (place >= INT_SHIM and place <= IOAM_DATA and place != TUNNEL) or place == IFA
 
 
 @kernel
@@ -311,6 +314,8 @@ def walk(
                 why, at = INNER_FRAGMENT, start
                 continue
             here = tunnel.by_protocol(protocol)
+            if protocol and protocol == U64(table[IFA_PROTOCOL]) and not complete:
+                here = tunnel.IN_IFA if is_ifa(buf, at, limit) else tunnel.NOTHING
             if here == tunnel.FOUR or here == tunnel.SIX:
                 layers |= IP_IN_IP
             inside = inside or here != tunnel.L4
@@ -390,6 +395,13 @@ def walk(
                     complete = True
                 elif row.version == 0 or row.int_version or U64(row.flags) & TRACKED:
                     why, at, certain = problem, where, True
+        elif here == tunnel.IN_IFA:
+            why, at, count = read_ifa(buf, origin, at, end, limit, row, hops, first)
+            certain = why != packet.NONE
+            if not why:
+                complete = True
+                protocol = U64(row.proto)
+                here = tunnel.by_port(U64(row.dport), table) if protocol == variant.UDP else tunnel.NOTHING
         else:
             layer = layer_of(here)
             carrier = variant.OVER_GRE if here == tunnel.IN_GRE else variant.OVER_GPE

@@ -56,7 +56,7 @@ class Stripper:
 
     @property
     def damaged(self) -> int:
-        """Frames whose INT or IOAM is damaged; they are unchanged."""
+        """Frames whose INT, IOAM or IFA is damaged; they are unchanged."""
         return totals(self._histogram)[2]
 
     @property

@@ -1,1 +1,1 @@
-"""Telemetry Reports, INT and IOAM."""
+"""Telemetry Reports, INT, IOAM and IFA."""
