@@ -20,7 +20,7 @@ from hopscope.wire.telemetry import int_header
 from support.int_cases import Compiled, Result, scalar
 
 pytestmark = pytest.mark.kernel
-CARRIERS = [one for one in Carrier if one not in (Carrier.NONE, Carrier.IPV6_OPTION)]
+CARRIERS = [one for one in Carrier if one not in (Carrier.NONE, Carrier.IPV6_OPTION, Carrier.IP_PROTOCOL)]
 REPORTS = (0, 5, 10, 20)
 ODD_ITEMS = (
     layout.QUEUE_16_16, layout.QUEUE_8_16, layout.QUEUE_8_19, layout.CONGESTION_16_16, layout.INGRESS_64,

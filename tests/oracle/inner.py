@@ -1,4 +1,4 @@
-"""The way into a packet, by the scalar codecs: its layers from the outside in, its flow, its INT, IOAM or IFA.
+"""The way into a packet, by the scalar codecs: its layers from the outside in, its flow, its telemetry.
 
 `Walk` is at one header at a time. Each step reads it and says what follows (`rules.Next`), until nothing
 does.
@@ -79,8 +79,8 @@ def read_inner(buf: Buffer, inner_type: int, row: Row, dialect: Dialect) -> None
 
 
 def read_packet(buf: Buffer, link: int, row: Row, dialect: Dialect) -> bool:
-    """A captured packet, into the row; whether it carries INT, IOAM or IFA, sound or damaged, or hides what it
-    carries behind too many layers.
+    """A captured packet, into the row; whether it carries telemetry, sound or damaged, or hides what
+    it carries behind too many layers.
     """
     return follow(Walk(buf, row, dialect), link)
 

@@ -42,10 +42,12 @@ Word.__invert__ = lambda self: Word(int(self) ^ TOP)  # type: ignore[method-assi
 
 
 class Words(list[Word]):
-    """Numbers of 64 bits; an index below 0 is an error too."""
+    """Numbers of 64 bits; an index below 0, or part of a slice beyond the end, is an error too."""
 
     def __getitem__(self, index: Any) -> Any:
-        if not 0 <= index < len(self):
+        if isinstance(index, slice):
+            assert 0 <= index.start <= index.stop <= len(self)
+        elif not 0 <= index < len(self):
             raise IndexError(f"index {index} of {len(self)}")
         return super().__getitem__(index)
 

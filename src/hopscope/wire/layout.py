@@ -304,7 +304,8 @@ IFA_HOP = header(
     ("port_speed", 4, "", "0 10G, 1 25G, 2 40G, 3 50G, 4 100G, 5 200G, 6 400G"), ("congestion", 2),
     ("queue_id", 6), ("seconds", 20, "s"), ("egress_port", 16), ("ingress_port", 16),
     ("nanoseconds", 32, "ns"), ("residence_time", 32, "ns"),
-    ("queue_bytes", 32, "bytes", "sent by the queue"), ("reserved", 16), ("queue_cells", 16, "cells", "in the queue"), ("pool_cells", 32, "cells", "free"),
+    ("queue_bytes", 32, "bytes", "sent by the queue"), ("reserved", 16),
+    ("queue_cells", 16, "cells", "in the queue"), ("pool_cells", 32, "cells", "free"),
 )  # fmt: skip
 """What a node writes: 32 bytes, the newest node first. Broadcom's ASICs and those that follow them agree on
 the first 20 bytes; some leave the others 0.

@@ -215,8 +215,8 @@ def packet(
     buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
     trails: Any, column: Any,
 ) -> Any:  # fmt: skip
-    """Read a captured packet into a row of zeros: (whether it has INT, IOAM or IFA, next free row of `hops`).  Its
-    trail goes into a column of `trails`, if there are columns.
+    """Read a captured packet into a row of zeros: (whether it has INT, IOAM or IFA, next free row of `hops`).
+    Its trail goes into a column of `trails`, if there are columns.
     """
     plans[U64(trail.COUNT)] = U64(0)  # `walk` counts headers, if trails are kept
     if link == packet_kernel.ETHERNET:
