@@ -117,3 +117,45 @@ def test_a_name_that_is_another_port_s_number(demo: Any, browser: Any) -> None:
         f".then((m) => ['5', '8', '9', '7'].map((text) => m.portOf({ports}, text)?.id ?? null))"
     )
     assert found == [8, 5, 9, None]
+
+
+HEAT = """import("/console/any/charts/heat.js").then(async ({ heatChart }) => {
+  const [texts, clicked] = [[], []];
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = (text) => texts.push(text);
+  const box = document.body.appendChild(document.createElement("div"));
+  box.style = "position: fixed; left: 0; top: 0; z-index: 9999; width: WIDTHpx";
+  const onRow = (row, time) => clicked.push([row.key, time && Math.round(time / 1000)]);
+  const chart = heatChart({ label: "test", onRow });
+  box.append(chart.element);
+  const label = (key) => `a-switch-${key} · to another-switch-${key} q7`;
+  const rows = ["a", "b"].map((key) => ({ key, label: label(key), values: [1, 2] }));
+  chart.set({ rows, from: 0, to: 60_000 });
+  for (let at = 0; at < 5; at++) await new Promise(requestAnimationFrame);
+  const canvas = chart.element.querySelector("canvas");
+  const [high, wide] = [canvas.clientHeight - 18, canvas.clientWidth];
+  for (const [x, y] of PLACES) for (const kind of ["pointerdown", "pointerup"])
+    canvas.dispatchEvent(new PointerEvent(kind, { clientX: x * wide, clientY: y * high, button: 0 }));
+  box.remove();
+  CanvasRenderingContext2D.prototype.fillText = write;
+  return { texts: texts.filter((text) => text.includes("switch")), clicked };
+})"""
+
+
+@pytest.mark.parametrize(
+    ("width", "places"), [(340, [[0.5, 0.6], [0.5, 0.9]]), (900, [[0.1, 0.9], [0.55, 0.9]])]
+)
+def test_a_map_of_places_names_them_on_a_phone(
+    demo: Any, browser: Any, width: int, places: list[list[float]]
+) -> None:
+    """Their names are whole, above the cells if there is no room beside these. A click on a name has no time,
+    one on a cell has its own.
+    """
+    browser.open(demo.url)
+    found = browser.run(HEAT.replace("WIDTH", str(width)).replace("PLACES", str(places)))
+    named, at_a_cell = found["clicked"]
+    assert named == ["b", None]
+    assert at_a_cell[0] == "b"
+    assert 20 < at_a_cell[1] < 40
+    if width < 560:
+        assert set(found["texts"]) == {f"a-switch-{key} · to another-switch-{key} q7" for key in "ab"}

@@ -7,6 +7,9 @@ import { drawTimes, fit, linear } from "./axes.js";
 import { stage } from "./stage.js";
 
 const BOTTOM = 18;
+const NARROW = 560;
+/** Narrower charts have the names above the cells, a line of this height each. */
+const NAME = 20;
 
 /**
  * @typedef {object} Row
@@ -30,8 +33,10 @@ export function heatChart({ label, unit = null, row = 18, left = 190, onRow = nu
   /** @type {{rows: Row[], from: number, to: number, unit: string | null}} */
   let shown = { rows: [], from: Date.now() - 60_000, to: Date.now(), unit };
   let chosen = { line: 0, cell: -1 };
-  const names = () => (place.size.width < 560 ? Math.min(left, 118) : left);
-  const x = () => linear([shown.from, shown.to], [names(), place.size.width - 64]);
+  const above = () => (place.size.width < NARROW ? NAME : 0);
+  const tall = () => above() + row;
+  const grow = () => place.setHeight(Math.max(1, shown.rows.length) * tall() + BOTTOM);
+  const x = () => linear([shown.from, shown.to], above() ? [0, place.size.width] : [left, place.size.width - 64]);
   const cells = () => shown.rows[0]?.values.length ?? 1;
   const top = () => Math.max(1, ...shown.rows.map((each) => Math.max(0, ...each.values.map((value) => value ?? 0))));
   const timeOf = (cell) => shown.from + ((cell + 0.5) / cells()) * (shown.to - shown.from);
@@ -39,15 +44,17 @@ export function heatChart({ label, unit = null, row = 18, left = 190, onRow = nu
   const place = stage({
     label, height: row + BOTTOM,
     draw(context, { width, height }) {
+      grow();
       const [sx, most] = [x(), top()];
       const [begin, end] = [sx(shown.from), sx(shown.to)];
       const wide = (end - begin) / cells();
-      const under = place.pointer() ? Math.floor(place.pointer().y / row) : -1;
+      const under = place.pointer() ? Math.floor(place.pointer().y / tall()) : -1;
       shown.rows.forEach((each, line) => {
-        const y = line * row;
+        const y = line * tall() + above();
+        const middle = above() ? y - 8 : y + row / 2;
         if (line === under) {
           context.fillStyle = colour("--hover");
-          context.fillRect(0, y, width, row);
+          context.fillRect(0, y - above(), width, tall());
         }
         context.fillStyle = colour("--h0");
         context.fillRect(begin, y + 1, end - begin, row - 2);
@@ -62,10 +69,10 @@ export function heatChart({ label, unit = null, row = 18, left = 190, onRow = nu
         context.fillStyle = colour(each.alarm ? "--bad" : "--text");
         context.textBaseline = "middle";
         context.textAlign = "left";
-        context.fillText(fit(context, each.alarm ? `◆ ${each.label}` : each.label, begin - 10), 0, y + row / 2);
+        context.fillText(fit(context, each.alarm ? `◆ ${each.label}` : each.label, above() ? width - 64 : begin - 10), 0, middle);
         context.fillStyle = colour(each.alarm ? "--bad" : "--soft");
         context.textAlign = "right";
-        context.fillText(amount(peak, shown.unit), width, y + row / 2);
+        context.fillText(amount(peak, shown.unit), width, middle);
       });
       drawTimes(context, shown.from, shown.to, sx, height - BOTTOM, end - begin);
     },
@@ -83,18 +90,19 @@ export function heatChart({ label, unit = null, row = 18, left = 190, onRow = nu
       const cell = chosen.cell < 0 ? cells() - 1 : chosen.cell + (Math.abs(direction) === 1 ? direction : 0);
       const line = chosen.line + (Math.abs(direction) === 2 ? direction / 2 : 0);
       chosen = { line: clamp(line, shown.rows.length), cell: clamp(cell, cells()) };
-      return { x: x()(timeOf(chosen.cell)), y: (chosen.line + 0.5) * row };
+      return { x: x()(timeOf(chosen.cell)), y: chosen.line * tall() + above() + row / 2 };
     },
     click(px, py) {
-      const line = Math.floor(py / row);
-      if (shown.rows[line]) onRow?.(shown.rows[line], px < names() ? null : x().back(px));
+      const line = Math.floor(py / tall());
+      const named = above() ? py - line * tall() < NAME : px < left;
+      if (shown.rows[line]) onRow?.(shown.rows[line], named ? null : x().back(px));
     },
-    drag: onRange ? (a, b) => onRange(x().back(Math.max(a, names())), x().back(b)) : null,
+    drag: onRange ? (a, b) => onRange(x().back(Math.max(a, above() ? 0 : left)), x().back(b)) : null,
   });
   if (onRow) place.canvas.style.cursor = "pointer";
 
   function cellAt(px, py) {
-    const line = Math.floor(py / row);
+    const line = Math.floor(py / tall());
     const share = (px - x()(shown.from)) / (x()(shown.to) - x()(shown.from));
     if (!shown.rows[line] || share < 0 || share > 1) return null;
     return { line, cell: clamp(Math.floor(share * cells()), cells()) };
@@ -105,7 +113,7 @@ export function heatChart({ label, unit = null, row = 18, left = 190, onRow = nu
     png: place.png,
     set(options) {
       shown = { ...shown, ...options };
-      place.setHeight(Math.max(1, shown.rows.length) * row + BOTTOM);
+      grow();
       place.redraw();
     },
     export: () => ({
