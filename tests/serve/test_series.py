@@ -204,3 +204,14 @@ def test_a_preview_of_limits_needs_no_token(api: Any, collector: Any) -> None:
     assert lower.json()["lower_bound"]
     assert [answer.status_code for answer in wrong] == [400, 400, 400]
     assert "clear_below" in wrong[0].json()["error"]
+
+
+def test_a_port_may_have_a_large_if_index(api: Any, collector: Any) -> None:
+    """The heat map lists ports of up to 30 bits, as of sFlow: the page of one asks for its values."""
+    found, other = ask(
+        api,
+        collector.folder,
+        "series?metric=link_utilization&node=13&port=1073741823&since=5m",
+        "bursts?node=13&port=70000",
+    )
+    assert (found["port"]["id"], known(found["highest"]), other["total"]) == (1073741823, [], 0)

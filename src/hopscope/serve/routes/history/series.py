@@ -11,7 +11,6 @@ from fastapi import HTTPException, Query, Request
 
 from ....base.names import Names
 from ....detect.distributions.quantiles import By
-from ....detect.records import NO_PORT
 from ....present import distributions as shown
 from ....present.events import when, wide
 from ....present.history import Past
@@ -38,8 +37,8 @@ _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
 """Time during which an answer is not made again: a quarter of its buckets' width within these."""
 MOST_CELLS = 8000
 """Rows times buckets of a heat map: its answer stays below 100 KB."""
-PortNumber = Annotated[int | None, Query(ge=0, lt=NO_PORT, description="Egress port")]
-QueueNumber = Annotated[int | None, Query(ge=0, lt=2**24, description="Queue or buffer")]
+PortNumber = Annotated[int | None, Query(ge=0, lt=2**30, description="Egress port, or ifIndex")]
+QueueNumber = Annotated[int | None, Query(ge=0, lt=2**30, description="Queue or buffer")]
 BucketCount = Annotated[int, Query(ge=1, le=500, description="About how many buckets")]
 Since = Annotated[
     str | None,
