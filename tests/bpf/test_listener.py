@@ -129,7 +129,7 @@ def test_interface_that_returns_with_another_program(
     for _ in range(3):
         listener._due_ns = 0
         namespace.inside(listener.receive)
-    assert "".join(capsys.readouterr()).count("near has an XDP program already") == 1
+    assert "".join(capsys.readouterr()).count("near already has an XDP program") == 1
     other.close()
     listener._due_ns = 0
     namespace.inside(listener.receive)
@@ -163,7 +163,7 @@ def test_frames_for_other_machines(namespace: Namespace, listener: XdpListener) 
 def test_one_program_of_an_interface(namespace: Namespace, listener: XdpListener) -> None:
     """A second listener is rejected with what to do; the first goes with `close`."""
     second = XdpListener(ListenSettings(kind="xdp", interface="near"))
-    with pytest.raises(CaptureError, match=r"near has an XDP program already: .*dev near xdp off"):
+    with pytest.raises(CaptureError, match=r"near already has an XDP program: .*dev near xdp off"):
         namespace.inside(second.open)
     assert "xdp" in namespace.ip("link", "show", "near")
     listener.finish()

@@ -234,7 +234,7 @@ def test_sketches_that_moved_say_so(tmp_path: Path) -> None:
     stayed = [each for each in answers if not each.get("reason")]
     assert {each["estimate"] for each in stayed} == {4}
     assert {each["estimate"] for each in moved} == {2}
-    assert moved[0]["reason"] == "moved in this epoch: at least so many"
+    assert moved[0]["reason"] == "moved in this epoch: this is a lower bound"
     assert all("c3" in each["collector"] for each in moved)
 
 

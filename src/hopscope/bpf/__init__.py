@@ -1,1 +1,3 @@
-"""The kernel's side of a collector: BPF programs in C, and what loads them and reads what they send up."""
+"""The collector's programs in the kernel: BPF programs in C, and the code that loads them and reads their
+output.
+"""

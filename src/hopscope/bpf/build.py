@@ -11,13 +11,13 @@ SOURCES = Path(__file__).resolve().parent
 OBJECT = "reports.bpf.o"
 """The compiled program of a listener; a wheel carries it, a repository does not."""
 WIRE_OBJECT = "wire.bpf.o"
-"""That of a sink in a wire."""
+"""The compiled program of a sink in a wire."""
 SWITCH_OBJECT = "switch.bpf.o"
-"""Those of a switch, at tc."""
+"""The compiled programs of a switch, at tc."""
 LABEL_OBJECT = "label.bpf.o"
-"""Those of INT-label, at tc."""
+"""The compiled programs of INT-label, at tc."""
 DROPS_OBJECT = "drops.bpf.o"
-"""That of a switch, at the tracepoint of dropped packets."""
+"""The compiled program of a switch at the tracepoint of dropped packets."""
 OBJECTS = (OBJECT, WIRE_OBJECT, SWITCH_OBJECT, LABEL_OBJECT, DROPS_OBJECT)
 
 
@@ -26,12 +26,12 @@ class BuildError(Exception):
 
 
 def compile_programs(folder: Path = SOURCES, clang: str = "clang") -> list[Path]:
-    """Compile all programs by clang into a folder; returns the objects. Raises BuildError."""
+    """Compile all programs with clang into a folder; returns the object files. Raises BuildError."""
     return [compile_program(folder, (SOURCES / name).with_suffix(".c"), clang) for name in OBJECTS]
 
 
 def compile_program(folder: Path, source: Path, clang: str = "clang") -> Path:
-    """Compile a program by clang into a folder; returns the object. Raises BuildError."""
+    """Compile a program with clang into a folder; returns the object file. Raises BuildError."""
     if shutil.which(clang) is None:
         raise BuildError(f"{clang} is missing: install it and libbpf-dev")
     target = folder / source.with_suffix(".o").name
@@ -44,7 +44,7 @@ def compile_program(folder: Path, source: Path, clang: str = "clang") -> Path:
         check=False,
     )
     if done.returncode:
-        raise BuildError(f"clang failed, are clang and libbpf-dev installed?\n{done.stderr}")
+        raise BuildError(f"clang failed; are clang and libbpf-dev installed?\n{done.stderr}")
     return target
 
 

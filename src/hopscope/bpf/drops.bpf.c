@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Drop reports: the kernel says of each packet that it drops why (tracepoint skb:kfree_skb); those of the watch list are
- * reported to the collector. */
+/* Drop reports: for each packet that it drops, the kernel gives the reason (tracepoint skb:kfree_skb). Drops of packets
+ * of the watch list are reported to the collector. */
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -14,15 +14,15 @@
 #include "kernel.h"
 
 #define CONSUMED 1       /* enum skb_drop_reason: not a drop */
-#define BURST 100        /* reports of a processor at once */
+#define BURST 100        /* reports that a CPU may send at once */
 #define HEADERS 40       /* bytes of an IPv4 packet in a report: TCP without options, or UDP and 12 bytes */
-#define WITH_INT 512     /* of a packet that has INT */
-#define DROP_WORDS 7     /* of a report before the packet */
+#define WITH_INT 512     /* bytes of a packet with INT in a report */
+#define DROP_WORDS 7     /* words of a report before the packet */
 #define ITEM_PORTS 0x4000
 #define ITEM_INTERFACES 0x0200
 #define ITEM_DROP 0x0001
 
-/* Whether the tracepoint gives the socket that received, too (Linux 6.11). */
+/* Whether the tracepoint also gives the receiving socket (Linux 6.11). */
 const volatile __u32 has_socket = 1;
 
 struct {
@@ -42,7 +42,7 @@ struct {
 } drop_reasons SEC(".maps");
 
 struct drop_scratch {
-	__u64 due_ns; /* when a report would be on time, were they evenly spread */
+	__u64 due_ns; /* when the next report would be due if reports were evenly spread */
 	struct report_head head;
 	__be32 words[DROP_WORDS];
 	__u8 packet[WITH_INT];
@@ -56,8 +56,8 @@ struct {
 } drop_scratches SEC(".maps");
 
 struct dropped {
-	const __u8 *ip; /* its header */
-	__u32 linear;   /* bytes from there that are in one piece */
+	const __u8 *ip; /* its IP header */
+	__u32 linear;   /* contiguous bytes from there on */
 	__u32 version;
 	__u32 announced;
 	struct switch_flow flow;
@@ -79,7 +79,7 @@ inlined int read_ports(struct dropped *packet, const struct drop_control *settin
 	return 0;
 }
 
-/* The addresses and ports of TCP or UDP; 0, or -1 for anything else. */
+/* Read addresses and ports of TCP or UDP. Returns 0, or -1 for any other packet. */
 inlined int read_dropped(struct sk_buff *skb, const struct drop_control *settings, struct dropped *packet)
 {
 	__be16 type = BPF_CORE_READ(skb, protocol);
@@ -125,7 +125,7 @@ inlined void count_reason(__u32 reason)
 		bpf_map_update_elem(&drop_reasons, &reason, &one, BPF_NOEXIST);
 }
 
-/* Whether a report is not one too many. */
+/* Whether a report is within the rate limit. */
 inlined int is_due(struct drop_scratch *scratch, const struct drop_control *settings)
 {
 	__u64 now = bpf_ktime_get_ns(), least = now - BURST * settings->interval_ns;
@@ -168,7 +168,7 @@ int dropped(__u64 *arguments)
 	struct drop_scratch *scratch = bpf_map_lookup_elem(&drop_scratches, &zero);
 	if (!settings || !scratch || reason <= CONSUMED || read_dropped(skb, settings, &packet))
 		return 0;
-	/* a socket's queue keeps something else in the place of the interface */
+	/* while a packet is in a socket's queue, this field does not hold the interface */
 	struct net_device *device = BPF_CORE_READ(skb, dev);
 	struct sock *socket = has_socket ? (void *)arguments[3] : 0;
 	__u32 network = socket ? BPF_CORE_READ(socket, __sk_common.skc_net.net, ns.inum)

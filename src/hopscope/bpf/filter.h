@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Which reports change nothing but counts: those without an event (`detect/flows`). */
+/* Finds the reports that change only counts: those that cause no event (`detect/flows`). */
 #pragma once
 
 #include "telemetry.h"
@@ -7,12 +7,12 @@
 enum { KIND_EGRESS = 1, KIND_QUEUE = 2, KIND_BUFFER = 3 };
 enum { KEY_KIND = 62, KEY_PLACE = (1 << 30) - 1 };  /* of a port's key, as in `detect/records` */
 #define NO_PORT 0xffff
-/* Whether the reports' hops have an item. It is read again each time: what the verifier knows of it would have it follow
- * each combination of items by itself. */
+/* Whether a report's hops have an item. The field is read anew each time: if the verifier knew its value, it would
+ * follow each combination of items separately. */
 #define HAS(report, bit) (*(const volatile __u32 *)&(report)->present & (bit))
 #define HOPS(report) (*(const volatile __u32 *)&(report)->hops)
 
-/* A pass over the hops of a report that goes up, in path order. */
+/* A pass over the hops of a report that is passed up, in path order. */
 struct pass {
 	struct scratch *scratch;
 	struct report *report;
@@ -25,7 +25,7 @@ inlined __u32 item_at(const __u8 *hop, __u32 at)
 	return bpf_ntohl(*(const __u32 *)(hop + (at & PLACE_IN_HOP)));
 }
 
-/* Read the hop at `at`; not 0 if one of its values is all ones, and so not there. */
+/* Read the hop at `at`. Returns nonzero if one of its values is all ones, which means that it is missing. */
 inlined __u32 read_values(struct scratch *scratch, const struct report *report, __u32 at, struct values *values)
 {
 	const __u8 *hop = scratch->payload + (at & PLACE);
@@ -33,7 +33,7 @@ inlined __u32 read_values(struct scratch *scratch, const struct report *report, 
 	__u64 full = (__u64)word + 1;
 	values->node = word;
 	values->port = NO_PORT;
-	values->latency = 0; /* is summed up */
+	values->latency = 0; /* latencies are summed */
 	if (HAS(report, HAVE_PORTS)) {
 		word = item_at(hop, report->at[1]);
 		values->port = word & 0xffff;
@@ -62,7 +62,7 @@ inlined __u32 read_values(struct scratch *scratch, const struct report *report, 
 	return full >> 32;
 }
 
-/* The same of hop `index` of the path. */
+/* read_values() for hop `index` of the path. */
 inlined __u32 read_hop(struct pass *pass, __u32 index, struct values *values)
 {
 	struct report *report = pass->report;
@@ -92,7 +92,7 @@ inlined __u64 gap_of(__u64 value, __u64 stored)
 	return value > stored ? value - stored : stored - value;
 }
 
-/* The bounds of a value without an event, once it is compared; `full`: what means that there is no value. */
+/* The bounds of values that cause no event, once a row is compared; `full`: the value that means "missing". */
 inlined __u64 low_of(__u64 stored, __u64 change)
 {
 	return stored > change ? stored - change : 0;
@@ -117,11 +117,11 @@ inlined void set_hop_bounds(struct hop *hop)
 	hop->high = high_of(hop->latency_stored, hop->latency_change, hop->latency_above, 0xffffffff);
 }
 
-/* What the values of a report differ in from those kept, in bits: without branches, of which the verifier would follow
- * all. */
+/* Differences between the values of a report and the stored ones, as bits: computed without branches, since the
+ * verifier would follow all of them. */
 struct verdicts {
-	__u64 unknown; /* not 0: not all rows are compared */
-	__u64 changed; /* the highest bit: a value is beyond its bounds */
+	__u64 unknown; /* nonzero: not all rows are compared */
+	__u64 changed; /* highest bit: a value is beyond its bounds */
 };
 
 /* Compare a value with its row; 0 if there is none. */
@@ -170,7 +170,7 @@ inlined void commit_hop(const struct report *report, struct hop *hop, const stru
 		commit_row(hop->buffer_slot, 0, values->buffer & 0xffffff, now_ns);
 }
 
-/* A row cannot be followed any longer. */
+/* Mark a row that can no longer be followed. */
 inlined void spoil(struct port *row)
 {
 	row->spoiled = 1;
@@ -184,7 +184,8 @@ inlined void spoil_flow(struct flow *flow)
 	variables.control.spoiled++;
 }
 
-/* The detector will compare this value of a report that goes up: keep what it will keep. Returns its row, or NOWHERE. */
+/* For a value of a report that is passed up, which the detector will compare: store what the detector will store.
+ * Returns the value's row, or NOWHERE. */
 inlined __u32 follow_row(__u64 key, int slot, __u32 value)
 {
 	__u32 at = find_port(key);
@@ -251,9 +252,9 @@ static long follow_hop(__u32 index, struct pass *pass)
 	return 0;
 }
 
-/* Whether all hops of a report are within the bounds of its flow; keeps their values and their latency. Loops over hops
- * are bounded, and no callbacks, whose returns are dear. Values that are not there, all ones, are beyond the bounds, but
- * for ports. */
+/* Whether all hops of a report are within the bounds of its flow; keeps their values and the sum of their latencies.
+ * The loops over hops are bounded loops rather than callbacks, which are slow to return. Missing values (all ones) are
+ * beyond the bounds, except for ports. */
 inlined int is_steady(struct scratch *scratch, struct report *report, struct flow *flow, __u32 most)
 {
 	__u32 hops = HOPS(report), at = report->stack + (hops - 1) * report->hop_bytes;
@@ -314,12 +315,12 @@ inlined int is_steady(struct scratch *scratch, struct report *report, struct flo
 struct inspection {
 	struct scratch *scratch;
 	struct report *report;
-	struct flow *flow; /* NULL: only whether all values are there */
-	__u32 result;      /* an enum count */
-	__u32 prepared;	   /* bounds were set that were not */
+	struct flow *flow; /* NULL: only check whether all values are present */
+	__u32 result;      /* enum count */
+	__u32 prepared;	   /* bounds were missing, and have been set */
 };
 
-/* Whether a value of a row that is compared would be an event; its bounds are set if they were not. */
+/* Whether a value of a compared row would cause an event; sets missing bounds. */
 inlined __u32 inspect_row(struct inspection *inspection, __u32 at, __u64 key, int slot, __u32 value)
 {
 	struct port *row = port_at(at);
@@ -374,7 +375,7 @@ static long inspect_hop(__u32 index, struct inspection *inspection)
 	return 0;
 }
 
-/* Why a report goes up, an enum count. Not static, as `find_port`. */
+/* Why a report is passed up, an enum count. Not static, like `find_port`. */
 __noinline __u32 inspect(struct scratch *scratch, __u32 index)
 {
 	if (!scratch)
@@ -393,7 +394,7 @@ __noinline __u32 inspect(struct scratch *scratch, __u32 index)
 		return COUNT_UNKNOWN;
 	if (inspection.result)
 		return inspection.result;
-	return inspection.prepared ? COUNT_UNKNOWN : COUNT_CHANGED; /* the latency of the flow */
+	return inspection.prepared ? COUNT_UNKNOWN : COUNT_CHANGED; /* the flow's latency differs */
 }
 
 /* COUNT_FILTERED if report `index`, of `most` hops, causes no event. */
@@ -408,16 +409,16 @@ inlined __u32 check_report_at(struct scratch *scratch, __u32 index, __u32 most)
 	return inspect(scratch, index);
 }
 
-/* The same, not inlined, as `read_packet`. */
+/* check_report_at(), not inlined, like `read_packet`. */
 __noinline __u32 check_report(struct scratch *scratch, __u32 index)
 {
 	return scratch ? check_report_at(scratch, index, MAX_HOPS) : COUNT_UNUSUAL;
 }
 
-/* The same of all reports of a datagram, up to the first that causes one. */
+/* check_report_at() for all reports of a datagram, up to the first that causes an event. */
 inlined __u32 check_reports(struct scratch *scratch)
 {
-	/* the first one, on a usual path, without a call */
+	/* the first report, if its path is short, needs no call */
 	__u32 result = HOPS(&scratch->reports[0]) <= INLINE_HOPS ? check_report_at(scratch, 0, INLINE_HOPS)
 								      : check_report(scratch, 0);
 	for (__u32 i = 1; i < MAX_REPORTS; i++) {
@@ -460,7 +461,7 @@ inlined void commit_report_at(struct scratch *scratch, struct counters *counters
 						    (present >> 7 & 1) + (present >> 8 & 1));
 }
 
-/* The same, not inlined, as `read_packet`. */
+/* commit_report_at(), not inlined, like `read_packet`. */
 __noinline int commit_report(struct scratch *scratch, __u32 index, __u64 now_ns)
 {
 	if (scratch)
@@ -482,13 +483,13 @@ inlined void commit_reports(struct scratch *scratch, struct counters *counters, 
 	}
 }
 
-/* A report goes up: keep what the detector will keep of it. Not static, as `find_port`. */
+/* For a report that is passed up: store what the detector will store of it. Not static, like `find_port`. */
 __noinline int follow_report(struct scratch *scratch, __u32 index)
 {
 	if (!scratch)
 		return 0;
 	struct report *report = &scratch->reports[index & (MAX_REPORTS - 1)];
-	struct flow *flow = flow_at(find_flow(&report->key)); /* those after the one that went up were not looked for */
+	struct flow *flow = flow_at(find_flow(&report->key)); /* the search ended at the report that was passed up */
 	if (flow && (flow->state == ABSENT || flow->spoiled))
 		flow = NULL;
 	if (flow && (flow->hop_count != report->hops || report->flags & DROPPED)) { /* it may lack the rest of the path */
@@ -522,8 +523,8 @@ inlined void follow_reports(struct scratch *scratch)
 /* How a sequence number follows those before it (`detect/flows/source_table_kernel`). */
 enum order {
 	ORDER_NEXT,
-	ORDER_EARLY,  /* its source is SETTLING: reports that came before may have higher numbers */
-	ORDER_FIRST,  /* the first after its source was seen by the user's side */
+	ORDER_EARLY,  /* its source is SETTLING: earlier reports may have higher numbers */
+	ORDER_FIRST,  /* the first report after user space has seen its source */
 	ORDER_AHEAD,
 	ORDER_BEHIND,
 	ORDER_FAR,
@@ -554,7 +555,7 @@ inlined void keep_number(struct source *source, const struct numbering *number, 
 {
 	if (order == ORDER_EARLY) {
 		if (((number->sequence - source->highest + 63) & mask_of(number)) >= 127)
-			/* more than 63 away: the first one, or its source began again */
+			/* more than 63 away: the first report, or its source has restarted */
 			source->highest = number->sequence;
 		return;
 	}

@@ -1,11 +1,12 @@
-"""The filter of the XDP program: its tables are the detector's, so that both compare with the same values.
+"""The filter of the XDP program: its tables equal the detector's, so that both compare with the same values.
 
-The detector decides.  After each batch, the flows of reports that went up are copied into the program's
-tables, where it watches them: it keeps their stored values as the detector will, but their reports still go
-up.  Once the detector has seen all that was on its way when they were copied, and none of it has changed
-them, both sides are equal, and the program compares: what is within the limits ends there.  Of a report that
-goes up although all its rows are known, both sides keep the same.  A row that the program cannot follow goes
-back to the start.
+The detector decides.  After each batch, the flows of reports that were passed up are copied into the
+program's tables, where the program watches them: it updates their stored values as the detector will, but
+still passes their reports up.  Once the detector has processed all reports that were on their way when the
+flows were copied, and none of these reports has changed them, both tables are equal.  From then on the
+program compares, and reports within the limits end in the program.  If it passes up a report whose rows it
+knows, both sides store the same values.  A row that the program can no longer follow starts again from the
+beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .program import Tables
 from .ring import BpfRing, epoch_ns
 
 SLICES = 8
-"""Ticks in which all flows, queues, buffers and ports are merged once."""
+"""Number of ticks in which all flows, queues, buffers and ports are merged once."""
 TICK_NS = 100_000_000
 WATCHED = 1 << 14
 """Most rows that are watched at once."""
@@ -42,7 +43,9 @@ _COUNTS = {
 
 
 def filters(dialect: Dialect) -> bool:
-    """Whether the program reads reports of this dialect as the decoder does: those of the specification."""
+    """Whether the program reads reports of this dialect as the decoder does: if they follow the
+    specification.
+    """
     own, usual = dialect.table().copy(), DEFAULT.table().copy()
     for table in (own, usual):
         table[rules.INT_DSCP : rules.SHIM] = 0
@@ -50,10 +53,12 @@ def filters(dialect: Dialect) -> bool:
 
 
 class Filter:
-    """Keeps the program's tables equal to a detector's, and adds to these what the program has counted."""
+    """Keeps the program's tables equal to a detector's, and adds the program's counts to the detector's
+    tables.
+    """
 
     def __init__(self, program: Tables, ring: BpfRing, detector: Detector, dialect: Dialect) -> None:
-        """`program` has tables of the sizes of the detector's; `dialect`: that of the reports."""
+        """`program`: has tables of the same sizes as the detector's; `dialect`: dialect of the reports."""
         from .follow import install_kernel, merge_kernel, remove_kernel, sources_kernel
 
         self._installing, self._merging = install_kernel, merge_kernel
@@ -79,16 +84,16 @@ class Filter:
         self._merged = np.zeros((sources, sources_kernel.MERGED), np.uint64)
         self._watched = np.zeros((WATCHED, 2), np.uint64)
         self._lost = np.zeros(1, np.uint64)
-        """Packets of flows that had left the detector's table, found when their rows were used again."""
+        """Packets of flows that had left the detector's table, found when their rows were reused."""
         self._watching = 0
         self._boundary: int | None = None
-        """Position of the ring at which what is watched is confirmed."""
+        """Position of the ring at which the watched rows are confirmed."""
         self._batch: ReportBatch | None = None
         self._counted = dict.fromkeys(_COUNTS, 0)
         self._spoiled = 0
-        """How many flows the program had spoiled at the last batch."""
+        """Number of flows that the program had marked as spoiled by the last batch."""
         self._spoiled_until = 0
-        """Position of the ring before which there are reports that spoiled them."""
+        """Position of the ring before which there may be reports that spoiled these flows."""
         self._slice = 0
         self._due_ns = 0
         self._changes = detector.comparison.changes
@@ -104,11 +109,13 @@ class Filter:
 
     @property
     def following(self) -> bool:
-        """Whether rows are watched: reports go up until they are confirmed. Or a batch had to end early."""
+        """Whether rows are watched, whose reports are passed up until they are confirmed, or a batch ended
+        early.
+        """
         return self._boundary is not None or self._ring.more
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
-        """The reports of a batch, for the detector; the sources whose numbers it is to look at are merged."""
+        """The reports of a batch, for the detector; merges sources whose numbers the detector must check."""
         ring = self._ring
         self._numbering.merge_marked(
             ring.marks, ring.rows, ring.received, len(batch), *self._of_sources(), np.uint64(epoch_ns())
@@ -132,11 +139,13 @@ class Filter:
         return self._ring.start < self._spoiled_until
 
     def counts(self) -> dict[str, int]:
-        """Nothing of its own: the program counts."""
+        """Empty: the program counts."""
         return {}
 
     def receive(self) -> FrameBatch | None:
-        """What has come up, once the tables follow the last batch; what is watched is confirmed first."""
+        """The next datagrams that were passed up. First brings the tables up to the last batch, and confirms
+        watched rows.
+        """
         self._follow()
         if self._boundary is not None and self._ring.position >= self._boundary:
             self._confirm()
@@ -148,8 +157,8 @@ class Filter:
         return self._ring.receive(self._boundary)
 
     def merge(self, part: int = 0, parts: int = 1) -> None:
-        """Add what the program has counted to the detector's tables and counters: all sources, and one of
-        `parts` of the other tables.
+        """Add the program's counts to the detector's tables and counters: all sources, and one of `parts` of
+        the other tables.
         """
         epoch = np.uint64(epoch_ns())
         detector = self._detector
@@ -234,7 +243,7 @@ class Filter:
             self._boundary = self._ring.written
 
     def _confirm(self) -> None:
-        """The detector has seen all that was on its way."""
+        """Confirm watched rows, after the detector has processed all reports that were on their way."""
         self._boundary = None
         tables = self._detector.tables
         self._installing.confirm(

@@ -26,13 +26,13 @@ class HashMap:
         self._check(library().bpf_map_update_elem(self._descriptor, key, value, 0))
 
     def delete(self, key: bytes) -> None:
-        """Remove an entry, if it is there. Raises CaptureError."""
+        """Remove an entry if it exists. Raises CaptureError."""
         found = library().bpf_map_delete_elem(self._descriptor, key)
         if found != -errno.ENOENT:
             self._check(found)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """All entries; those that change meanwhile may be missing. Raises CaptureError."""
+        """All entries; entries that change during the iteration may be missing. Raises CaptureError."""
         following = ctypes.create_string_buffer(self._key_bytes)
         value = ctypes.create_string_buffer(self._value_bytes)
         found = library().bpf_map_get_next_key(self._descriptor, None, following)

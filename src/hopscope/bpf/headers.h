@@ -31,7 +31,8 @@ struct datagram {
 	__u16 source_port;
 };
 
-/* The IP header at `at` is read up to its payload: `at` moves there, and `end` to where the packet ends. */
+/* An IP packet while its headers are read: `at` moves from the IP header to its payload, `end` is the end of the
+ * packet. */
 struct ip_packet {
 	__u32 at;
 	__u32 end;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* How a packet grows, and how lengths, DSCP and checksums follow.
+/* Makes a packet longer or shorter, and adapts lengths, DSCP and checksums.
  *
- * The TCP or UDP header stays where it is and what follows it moves: a checksum that is left to a card is found by its
- * place in the buffer, which no program can change. bpf_l4_csum_replace() knows such checksums, and zero. */
+ * * The TCP or UDP header stays where it is, and the bytes after it move: a checksum that is left to the network card
+ * is found by its place in the buffer, which no program can change. bpf_l4_csum_replace() handles such checksums, and
+ * zero. */
 #pragma once
 
 #include "int_packet.h"
 
-#define MAX_INT 1024  /* bytes of INT: a shim, and as much as it can say */
+#define MAX_INT 1024  /* bytes of INT: a shim, and the greatest length that it can state */
 #define CHUNK 256     /* bytes of one bpf_csum_diff(), whose limit is 512 before Linux 6.13 */
-#define MAX_REST 9216 /* bytes after the place of a hop: a jumbo frame */
+#define MAX_REST 9216 /* bytes after the place where a hop is inserted: a jumbo frame */
 
 /* Whether a packet that grows by `size` bytes fits into the MTU of its interface, and into its length fields. */
 inlined int fits(struct __sk_buff *skb, const struct packet *packet, __u32 size)
@@ -18,7 +19,7 @@ inlined int fits(struct __sk_buff *skb, const struct packet *packet, __u32 size)
 	return port && skb->len + size <= port->longest && bpf_ntohs(packet->ip_length) + size <= 0xffff;
 }
 
-/* Insert all of `made` at an offset. */
+/* Insert the whole of `made` at an offset. */
 inlined enum switch_count insert(struct __sk_buff *skb, struct scratch *scratch, __u32 at, enum switch_count what)
 {
 	__u32 size = made_bytes(scratch), length = skb->len;
@@ -26,7 +27,7 @@ inlined enum switch_count insert(struct __sk_buff *skb, struct scratch *scratch,
 	KNOWN(rest);
 	if (!size || at > length || rest > MAX_REST)
 		return PASS_REFUSED;
-	/* made one piece of memory, which only such a packet can grow in */
+	/* make it contiguous: only a contiguous packet can grow */
 	if (bpf_skb_pull_data(skb, length))
 		return PASS_REFUSED;
 	if (rest && rest <= MAX_REST && bpf_skb_load_bytes(skb, at, scratch->rest, rest))
@@ -40,14 +41,15 @@ inlined enum switch_count insert(struct __sk_buff *skb, struct scratch *scratch,
 	return what;
 }
 
-/* Remove `size` bytes at an offset. A packet that cannot be restored is dropped: a receiver would take INT for payload. */
+/* Remove `size` bytes at an offset. A packet that cannot be restored is dropped: a receiver would take INT for
+ * payload. */
 inlined enum switch_count take_out(struct __sk_buff *skb, struct scratch *scratch, __u32 at, __u32 size, int arrived)
 {
 	__u32 length = skb->len, rest = length - at - size;
 	KNOWN(rest);
 	if (at + size > length || rest > MAX_REST || bpf_skb_pull_data(skb, length))
 		return SWITCH_FAILED;
-	/* the sum of all bytes that a card made is given up by a packet that grows */
+	/* a packet that grows gives up the sum of all bytes that the card computed */
 	if (arrived && bpf_skb_change_tail(skb, length + 4, 0))
 		return SWITCH_FAILED;
 	if (rest && rest <= MAX_REST &&
@@ -56,7 +58,7 @@ inlined enum switch_count take_out(struct __sk_buff *skb, struct scratch *scratc
 	return bpf_skb_change_tail(skb, length - size, 0) ? SWITCH_FAILED : SWITCH_SINK;
 }
 
-/* The sum of whole words, subtracted from another one. */
+/* `sum` minus the sum of these words. */
 inlined __s64 without(const __be32 *words, __u32 size, __s64 sum)
 {
 	for (__u32 at = 0; at < MAX_INT; at += CHUNK) {
@@ -68,8 +70,8 @@ inlined __s64 without(const __be32 *words, __u32 size, __s64 sum)
 	return sum;
 }
 
-/* The checksum of TCP or UDP: `changed` is by how much the sum of what it covers has grown, without lengths; the packet
- * has `grown` bytes more. */
+/* Adapt the checksum of TCP or UDP. `changed`: how much the sum of the covered bytes has grown, without lengths;
+ * `grown`: how many bytes longer the packet is. */
 inlined int fix_checksum(struct __sk_buff *skb, const struct packet *packet, __s64 changed, __u32 grown)
 {
 	int udp = is_udp(packet);
@@ -83,7 +85,7 @@ inlined int fix_checksum(struct __sk_buff *skb, const struct packet *packet, __s
 	return bpf_l4_csum_replace(skb, at, 0, changed, zero);
 }
 
-/* Lengths, the DSCP and checksums of the headers around INT that has grown by `size` bytes. */
+/* Adapt lengths, DSCP and checksums of the headers around INT that has grown by `size` bytes. */
 inlined int fix_headers(struct __sk_buff *skb, const struct packet *packet, __u32 size, __be16 first, __s64 changed)
 {
 	__be16 length = bpf_htons(bpf_ntohs(packet->ip_length) + size);

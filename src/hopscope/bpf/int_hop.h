@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* What this hop knows of a packet, and how INT 2.1 writes it. */
+/* This hop's metadata about a packet, and its form in INT 2.1. */
 #pragma once
 
 #include "int_packet.h"
@@ -27,11 +27,11 @@ struct facts {
 	__u32 ingress;
 	__u32 egress;
 	__u32 latency;
-	__u32 queue;       /* with its id */
+	__u32 queue;       /* occupancy, with the queue id */
 	__u32 utilization; /* of the link, in 1/100 % */
 };
 
-/* The note of `ingress`, or 0. It is taken away: a queue might read it as a time to send at. */
+/* The time that `ingress` noted, or 0. The note is removed, since a queue might read it as a time of departure. */
 inlined __u64 take_note(struct __sk_buff *skb)
 {
 	if (!skb->ingress_ifindex || skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO)
@@ -41,8 +41,8 @@ inlined __u64 take_note(struct __sk_buff *skb)
 	return noted;
 }
 
-/* Times at the switch, interfaces, and what instructions ask for. Clocks are read for packets that change alone: one that
- * is not watched takes 93 ns instead of 136 (bench/switch.py). */
+/* Collect times at the switch, interfaces, and the requested metadata. Clocks are read only for packets that change: a
+ * packet that is not watched takes 93 ns instead of 136 (bench/switch.py). */
 inlined void learn(struct __sk_buff *skb, const struct switch_control *settings, __u64 noted, __u32 instructions,
 		   struct facts *facts)
 {
@@ -67,7 +67,7 @@ inlined void learn(struct __sk_buff *skb, const struct switch_control *settings,
 	}
 }
 
-/* Of a packet that ends here. */
+/* Collect the metadata of a packet that ends at this machine. */
 inlined void learn_arrival(struct __sk_buff *skb, const struct switch_control *settings, struct facts *facts)
 {
 	facts->egress = 0;
@@ -77,7 +77,7 @@ inlined void learn_arrival(struct __sk_buff *skb, const struct switch_control *s
 	facts->ingress_ns = bpf_ktime_get_tai_ns() + settings->epoch_ns;
 }
 
-/* Words of a hop by the instruction bitmap (INT 2.1, 5.8). */
+/* Number of words of a hop with this instruction bitmap (INT 2.1, 5.8). */
 inlined __u32 words_of(__u32 instructions)
 {
 	__u32 words = 0;
@@ -86,8 +86,8 @@ inlined __u32 words_of(__u32 instructions)
 	return words + (instructions >> 11 & 1) + (instructions >> 10 & 1) + (instructions >> 9 & 1);
 }
 
-/* Of the items that instructions ask for, those that a report says in its metadata: what is not known is left out
- * (Telemetry Report 2.0, 3.3), and the node id is in the group header. */
+/* The requested items that a report carries in its metadata: unknown items are left out (Telemetry Report 2.0, 3.3),
+ * and the node id is in the group header. */
 inlined __u32 known_items(__u32 instructions, const struct facts *facts)
 {
 	__u32 items = instructions & 0x7f00;
@@ -104,7 +104,7 @@ inlined __u32 known_items(__u32 instructions, const struct facts *facts)
 	return items;
 }
 
-/* This hop, as the instructions ask; what Linux does not have is all ones. */
+/* Append this hop with the requested items; items that Linux does not have are all ones. */
 inlined void put_hop(struct scratch *scratch, __u32 instructions, const struct switch_control *settings,
 		     const struct facts *facts)
 {

@@ -18,10 +18,10 @@ struct packet {
 	struct switch_flow flow;
 	__u32 version;
 	__u32 l4;     /* offset of the TCP or UDP header */
-	__u32 body;   /* offset of what follows it */
-	__u32 length; /* of TCP or UDP with all that follows */
-	__be16 first; /* two bytes of the IP header, with the DSCP */
-	__be16 ip_length; /* of its length field */
+	__u32 body;   /* offset of the bytes after it */
+	__u32 length; /* length of TCP or UDP, header and payload */
+	__be16 first; /* first two bytes of the IP header, with the DSCP */
+	__be16 ip_length; /* length field of the IP header */
 	__be16 port;  /* destination port */
 };
 
@@ -84,7 +84,7 @@ inlined enum switch_count read_ipv6_header(struct __sk_buff *skb, struct packet 
 	return UNDERSTOOD;
 }
 
-/* The headers of a packet; UNDERSTOOD, or why not. */
+/* Read the headers of a packet; returns UNDERSTOOD, or why it was not. */
 inlined enum switch_count read_packet(struct __sk_buff *skb, struct packet *packet)
 {
 	__be16 type;
@@ -111,7 +111,7 @@ inlined enum switch_count read_packet(struct __sk_buff *skb, struct packet *pack
 			return PASS_LENGTH;
 		return UNDERSTOOD;
 	}
-	__u8 words; /* of the TCP header, in its upper half */
+	__u8 words; /* length of the TCP header, in the upper half */
 	if (load(skb, packet->l4 + 12, &words, sizeof(words)))
 		return PASS_LENGTH;
 	__u32 size = (words >> 4) * 4;
@@ -119,7 +119,7 @@ inlined enum switch_count read_packet(struct __sk_buff *skb, struct packet *pack
 	return size < sizeof(struct tcphdr) || size > packet->length ? PASS_LENGTH : UNDERSTOOD;
 }
 
-/* Six bits of the IP header's first two bytes. */
+/* The DSCP: six bits of the IP header's first two bytes. */
 inlined __u32 dscp_of(const struct packet *packet)
 {
 	__u32 first = bpf_ntohs(packet->first);
@@ -132,7 +132,7 @@ inlined __be16 with_dscp(const struct packet *packet, __u32 dscp)
 	return packet->version == 4 ? bpf_htons((first & 0xff03) | dscp << 2) : bpf_htons((first & 0xf03f) | dscp << 6);
 }
 
-/* Whether a packet says that it has INT. */
+/* Whether DSCP or port of a packet announce INT. */
 inlined int is_announced(const struct switch_control *settings, const struct packet *packet)
 {
 	if (settings->port)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Queue and load of the interface that a packet leaves through. */
+/* Queue and load of the interface through which a packet leaves. */
 #pragma once
 
 #include "int_state.h"
 #include "queue.h"
 
-#define WINDOW_NS 10000000  /* in which bytes are counted for the utilisation */
+#define WINDOW_NS 10000000  /* window in which bytes are counted for the utilisation */
 
 /* Whether the kernel has bpf_cast_to_kern_ctx(). */
 const volatile __u32 has_queues = 1;
 
-/* Queue id and occupancy in packets, as INT writes them.  Not inlined, as `length_of`. */
+/* Queue id and occupancy in packets, in INT's form.  Not inlined, like `length_of`. */
 __attribute__((noinline)) __u32 queue_of(struct __sk_buff *skb, __u32 processors)
 {
 	if (!has_queues)

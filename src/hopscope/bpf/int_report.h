@@ -4,9 +4,9 @@
 
 #include "int_hop.h"
 
-#define POSTCARD_BYTES 20 /* of a packet after its IP header, in a postcard: TCP without options, UDP and 12 bytes */
+#define POSTCARD_BYTES 20 /* bytes after the IP header in a postcard: TCP without options, or UDP and 12 bytes */
 
-/* Report a packet from its IP header up to offset `end`, with what this hop knows. */
+/* Report a packet from its IP header up to offset `end`, with this hop's metadata. */
 inlined void report(struct __sk_buff *skb, struct scratch *scratch, const struct switch_control *settings,
 		    const struct packet *packet, __u32 instructions, const struct facts *facts, __u32 end)
 {
@@ -29,7 +29,7 @@ inlined void report(struct __sk_buff *skb, struct scratch *scratch, const struct
 	send_up(&scratch->head, at + inner, sizeof(scratch->made) + MAX_REPORTED);
 }
 
-/* Report a packet that does not change, or does not end here. */
+/* Report a packet that does not change, or that does not end here. */
 inlined void send_postcard(struct __sk_buff *skb, struct scratch *scratch, const struct switch_control *settings,
 			   __u64 noted, const struct packet *packet, __u32 instructions, __u32 end)
 {

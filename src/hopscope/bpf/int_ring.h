@@ -10,7 +10,7 @@
 #define REPORT_DROPPED 0x80
 #define REPORT_TRACKED 0x20
 #define MAIN_WORDS 2      /* of the main contents of a report, before its metadata */
-#define MAX_REPORTED 1280 /* bytes of a packet in a report: its headers, and all of its INT */
+#define MAX_REPORTED 1280 /* bytes of a packet in a report: its headers and all of its INT */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -55,7 +55,7 @@ inlined int is_sending(void)
 	return process && bpf_ktime_get_ns() - process->alive_ns < SENDER_TIMEOUT_NS;
 }
 
-/* Send a report of `length` bytes up, which follow its head. */
+/* Pass up a report of `length` bytes, which follow its head. */
 inlined void send_up(struct report_head *head, __u32 length, __u32 most)
 {
 	head->time_ns = bpf_ktime_get_ns();

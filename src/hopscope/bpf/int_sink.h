@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The INT sink: a packet as it was before the source, and a report of its INT. */
+/* The INT sink: restores a packet to its form before the source, and reports its INT. */
 #pragma once
 
 #include "int_edit.h"
 #include "int_report.h"
 
-/* Bytes of the INT of a packet whose first words these are; 0 if it is none that is understood here. What follows the
- * domain's own instructions is not looked at. */
+/* Length of the INT that begins with these words, bytes; 0 if it is not a known form of INT. Bytes after the
+ * domain-specific instructions are not checked. */
 inlined __u32 int_bytes(const __be32 *head, __u32 payload, __u32 by_port)
 {
 	__u32 shim = bpf_ntohl(head[0]), md = bpf_ntohl(head[1]), items = bpf_ntohl(head[2]) >> 16;
@@ -23,7 +23,7 @@ inlined __u32 int_bytes(const __be32 *head, __u32 payload, __u32 by_port)
 	return SHIM_BYTES + length * 4;
 }
 
-/* `arrived`: the packet ends at this machine; `noted`: when it came, otherwise. */
+/* Remove and report INT. `arrived`: the packet ends at this machine; otherwise `noted` is when it arrived. */
 inlined enum switch_count end_int(struct __sk_buff *skb, struct scratch *scratch, const struct switch_control *settings,
 				  __u64 noted, const struct packet *packet, int arrived)
 {

@@ -6,7 +6,7 @@
 #include "int_report.h"
 #include "int_watch.h"
 
-/* INT-MD with this hop, or INT-MX, which is reported. */
+/* Insert INT-MD with this hop, or INT-MX, in which case the packet is also reported. */
 inlined enum switch_count start_int(struct __sk_buff *skb, struct scratch *scratch,
 				    const struct switch_control *settings, __u64 noted, const struct packet *packet,
 				    __u32 mode)
@@ -45,7 +45,7 @@ inlined enum switch_count start_int(struct __sk_buff *skb, struct scratch *scrat
 	return SWITCH_SOURCE;
 }
 
-/* What tells a packet from others of its flow, at every switch. */
+/* A hash that distinguishes a packet from others of its flow, the same at every switch. */
 inlined __u32 packet_hash(struct __sk_buff *skb, const struct packet *packet)
 {
 	__u32 words[2] = {}, hash = flow_hash(&packet->flow);
@@ -59,7 +59,7 @@ inlined __u32 packet_hash(struct __sk_buff *skb, const struct packet *packet)
 	return finished(mixed(mixed(mixed(hash, identification), words[0]), words[1]));
 }
 
-/* Whether a packet is one of the sample of an entry. */
+/* Whether a packet is in the sample of an entry. */
 inlined int is_sampled(struct __sk_buff *skb, const struct packet *packet, const struct switch_watch *watch)
 {
 	if (watch->sample <= 1)
@@ -70,7 +70,7 @@ inlined int is_sampled(struct __sk_buff *skb, const struct packet *packet, const
 	return drawn % watch->sample == 0;
 }
 
-/* A packet without INT; `inside`: it leaves into the INT domain. */
+/* Handle a packet without INT; `inside`: it leaves into the INT domain. */
 inlined enum switch_count start(struct __sk_buff *skb, struct scratch *scratch, const struct switch_control *settings,
 				__u64 noted, const struct packet *packet, int inside)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Maps of the programs of a switch, and the memory in which a processor works. */
+/* Maps of the programs of a switch, and the scratch memory of a CPU. */
 #pragma once
 
 #include <linux/pkt_cls.h>
@@ -27,13 +27,13 @@ struct {
 	__type(value, struct switch_port);
 } ports SEC(".maps");
 
-/* Where a processor builds what is inserted, and keeps what moves. */
+/* Memory in which a CPU builds bytes to be inserted, and keeps bytes that move. */
 struct scratch {
-	__u32 words; /* of `made` that are in use */
+	__u32 words; /* words of `made` in use */
 	__u32 reserved;
-	struct report_head head;  /* of a report, whose words and packet follow */
+	struct report_head head;  /* head of a report, whose words and packet follow */
 	__be32 made[MADE_WORDS];
-	__u8 more[MAX_REPORTED];  /* of a packet that is reported, which may begin in `made` */
+	__u8 more[MAX_REPORTED];  /* bytes of a reported packet, which may begin in `made` */
 	__u8 rest[REST_ROOM];
 };
 
@@ -44,14 +44,14 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* The interface that a packet leaves through, or NULL. */
+/* The interface through which a packet leaves, or NULL. */
 inlined struct switch_port *own_port(struct __sk_buff *skb)
 {
 	__u32 index = skb->ifindex;
 	return bpf_map_lookup_elem(&ports, &index);
 }
 
-/* Count a packet; the verdict about it. */
+/* Count a packet; returns the verdict about it. */
 inlined int done(enum switch_count what)
 {
 	struct switch_counters *mine = own_counters();
@@ -72,7 +72,7 @@ inlined void put_wide(struct scratch *scratch, __u64 value)
 	put(scratch, value);
 }
 
-/* Bytes of `made` that are in use. */
+/* Bytes of `made` in use. */
 inlined __u32 made_bytes(const struct scratch *scratch)
 {
 	return scratch->words * 4 & (sizeof(scratch->made) - 1);

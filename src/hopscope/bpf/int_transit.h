@@ -47,7 +47,7 @@ inlined enum switch_count extend_int(struct __sk_buff *skb, struct scratch *scra
 		md--;
 		shim += words << 16;
 	}
-	/* what the kernel does not let change its length has a checksum elsewhere that is left to a card */
+	/* if the kernel refuses to change the length, another checksum in the packet is left to the network card */
 	if (what != SWITCH_TRANSIT && bpf_skb_change_tail(skb, skb->len, 0))
 		return PASS_REFUSED;
 	new[0] = bpf_htonl(shim);

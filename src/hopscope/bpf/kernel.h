@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Structures of the kernel, as far as programs read them; CO-RE finds the places of their fields (BTF). */
+/* The fields of kernel structures that programs read; CO-RE finds their offsets (BTF). */
 #pragma once
 
 #include <linux/types.h>
@@ -39,7 +39,7 @@ struct Qdisc {
 	unsigned int flags;
 	struct qdisc_skb_head q;
 	struct gnet_stats_queue qstats;
-	struct gnet_stats_queue *cpu_qstats; /* of each processor, at its own offset */
+	struct gnet_stats_queue *cpu_qstats; /* for each CPU, at its own offset */
 };
 
 struct netdev_queue {

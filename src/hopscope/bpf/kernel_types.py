@@ -1,4 +1,4 @@
-"""What the kernel's type information (BTF) says of it."""
+"""Queries of the kernel's type information (BTF)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LENGTH = 0xFFFF  # of its second word: members
 
 @cache
 def enumeration(name: str) -> dict[str, int]:
-    """Names and numbers of an enumeration; empty: this kernel has none, or no type information."""
+    """Names and numbers of an enumeration; empty: the kernel lacks it, or has no type information."""
     libbpf = library()
     types = libbpf.btf__load_vmlinux_btf()
     if not types:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* INT-label at tc, on interfaces of a Linux switch: `label_egress` writes the label of a port into a packet now and then
- * (INT-label, Algorithms 1 and 2), and takes labels off packets that go to hosts; `label_ingress` notes when a packet
- * came, and takes labels off packets that are for this machine. */
+/* INT-label at tc, on interfaces of a Linux switch: `label_egress` writes the label of a port into some packets
+ * (INT-label, Algorithms 1 and 2), and removes labels from packets that go to hosts; `label_ingress` notes when a
+ * packet arrived, and removes labels from packets for this machine. */
 #include <linux/if_packet.h>
 
 #include "label_report.h"
@@ -10,13 +10,14 @@
 #define AF_INET 2
 #define AF_INET6 10
 
-/* When `ingress` saw the packet, or 0. */
+/* Time at which `ingress` saw the packet, or 0. */
 inlined __u64 noted_in(struct __sk_buff *skb)
 {
 	return skb->ingress_ifindex && skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
 }
 
-/* Take the note away, since a queue might read it as a time to send at; the program of INT does so with TCP and UDP. */
+/* Remove the note, since a queue might read it as a time of departure. For TCP and UDP, the program of INT does
+ * this. */
 inlined void clear_note(struct __sk_buff *skb, const struct packet *packet)
 {
 	__u8 protocol = packet->version == 4 ? packet->v4.protocol : packet->v6.nexthdr;
@@ -48,7 +49,7 @@ inlined enum label_count leave(struct __sk_buff *skb, const struct label_control
 	if (verdict != NO_LABEL)
 		what = room_for(skb, control, port, packet);
 	int wants = what == LABEL_WRITTEN;
-	/* of two processors that find the label due at once, one writes it */
+	/* if two CPUs find the label due at the same time, only one writes it */
 	if (wants && __sync_val_compare_and_swap(&port->last, last, now) != last && verdict == DUE_LABEL) {
 		wants = 0;
 		what = PASS_NOT_DUE;
@@ -89,7 +90,7 @@ int label_egress(struct __sk_buff *skb)
 	return done(what);
 }
 
-/* Whether a packet that comes in is for this machine. */
+/* Whether an incoming packet is for this machine. */
 inlined int is_for_us(struct __sk_buff *skb, const struct packet *packet)
 {
 	struct bpf_fib_lookup route = {.ifindex = skb->ifindex};
@@ -108,7 +109,7 @@ inlined int is_for_us(struct __sk_buff *skb, const struct packet *packet)
 	return found == BPF_FIB_LKUP_RET_NOT_FWDED || found == BPF_FIB_LKUP_RET_FWD_DISABLED;
 }
 
-/* A packet's delivery time is the one field of a packet that the kernel keeps as it forwards it. */
+/* Note the time of arrival in the packet's delivery time, the only field that the kernel keeps when it forwards. */
 inlined void note(struct __sk_buff *skb)
 {
 	if (skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO)

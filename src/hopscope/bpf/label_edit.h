@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Labels are written and taken off. Room is made after the IP header by moving what is before it: what follows stays
- * where it is in the buffer, so that a checksum that is left to a card is still found. A sum of the whole packet that a
- * card has made (CHECKSUM_COMPLETE) follows each change. */
+/* Writes and removes labels. Room is made after the IP header by moving the headers before it: the bytes after it stay
+ * where they are in the buffer, so that a checksum that is left to the network card is still found. A sum of the whole
+ * packet that a card has computed (CHECKSUM_COMPLETE) is adapted with each change. */
 #pragma once
 
 #include "label_packet.h"
@@ -9,9 +9,9 @@
 
 #define MAX_IP_OPTIONS 40
 #define NO_PORT 0xffff
-#define MOST_REMOVED 4080 /* bytes that bpf_skb_adjust_room() takes at once are less than 4096 */
+#define MOST_REMOVED 4080 /* bpf_skb_adjust_room() removes less than 4096 bytes at a time */
 
-/* Bytes in the queue of the interface; 0 without one.  Not inlined, as `length_of`. */
+/* Bytes in the queue of the interface; 0 without a queue.  Not inlined, like `length_of`. */
 __attribute__((noinline)) __u32 queued_at(struct __sk_buff *skb, __u32 processors)
 {
 	__u64 found = queued(skb, processors, 1);
@@ -36,8 +36,8 @@ inlined void put_item(struct __sk_buff *skb, const struct label_control *control
 	item->reserved = 0;
 }
 
-/* The IP header's length and protocol, where they have changed. IPv4's checksum follows by the difference (RFC 1624),
- * so that a wrong one stays wrong. */
+/* Change the IP header's length and protocol. IPv4's checksum is updated by the difference (RFC 1624), so that a wrong
+ * checksum stays wrong. */
 inlined int amend(struct __sk_buff *skb, struct packet *packet, __s32 grown, __u8 protocol)
 {
 	if (packet->version == 6) {
@@ -60,7 +60,7 @@ inlined enum label_count write_label(struct __sk_buff *skb, const struct label_c
 	__u32 options = packet->options & 63, base = packet->payload - options;
 	__u32 grown = ITEM_BYTES + (packet->labelled ? 0 : OPTION_BYTES);
 	struct label_option *option = (void *)scratch->made + options;
-	/* the kernel moves headers in one piece of memory, and does not look whether they are in it */
+	/* the kernel moves headers in contiguous memory, and does not check that they are contiguous */
 	if (bpf_skb_pull_data(skb, packet->payload))
 		return PASS_REFUSED;
 	if (options > MAX_IP_OPTIONS || (options && load(skb, base, scratch->made, options)))
@@ -76,7 +76,7 @@ inlined enum label_count write_label(struct __sk_buff *skb, const struct label_c
 	return LABEL_WRITTEN;
 }
 
-/* Take all labels off. */
+/* Remove all labels. */
 inlined enum label_count restore(struct __sk_buff *skb, struct label_scratch *scratch, struct packet *packet)
 {
 	__u32 options = packet->options & 63, base = packet->payload - options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* An IP packet and its labels, and what keeps it from getting another one. */
+/* Reads an IP packet and its labels, and finds what prevents another label. */
 #pragma once
 
 #include "label_state.h"
@@ -14,9 +14,9 @@ struct packet {
 		struct ipv6hdr v6;
 	};
 	__u32 version; /* 4 or 6 */
-	__u32 payload; /* offset of what follows the IP header */
+	__u32 payload; /* offset of the bytes after the IP header */
 	__u32 limit;   /* end of the IP packet */
-	__u32 options; /* bytes of IPv4's */
+	__u32 options; /* bytes of IPv4 options */
 	__u8 next;     /* the packet's own protocol */
 	__u8 number;   /* INT_num */
 	__u8 items;
@@ -24,7 +24,7 @@ struct packet {
 	__u8 tracked;
 };
 
-/* The labels of a packet whose IP header announces them; whether they can be read. */
+/* Read the labels of a packet whose IP header announces them; returns whether they can be read. */
 inlined int read_labels(struct __sk_buff *skb, const struct label_control *control, struct packet *packet)
 {
 	struct label_option option;
@@ -40,7 +40,8 @@ inlined int read_labels(struct __sk_buff *skb, const struct label_control *contr
 	return packet->payload + OPTION_BYTES + packet->items * ITEM_BYTES <= packet->limit;
 }
 
-/* The headers of a packet; PASS_NOT_DUE if it can be labelled, else why not. Labels are read where `labelled`. */
+/* Read the headers of a packet; returns PASS_NOT_DUE if it can be labelled, else why not. `labelled`: read labels,
+ * too. */
 inlined enum label_count read_packet(struct __sk_buff *skb, const struct label_control *control,
 				     struct packet *packet)
 {
@@ -76,8 +77,8 @@ inlined enum label_count read_packet(struct __sk_buff *skb, const struct label_c
 	return PASS_NOT_DUE;
 }
 
-/* Why a packet without labels must not get one here; PASS_NOT_DUE: it may. A fragment could not be put together
- * with others by a router that tracks connections. */
+/* Why a packet without labels must not get one here; PASS_NOT_DUE: it may. A labelled fragment could not be reassembled
+ * by a router that tracks connections. */
 inlined enum label_count obstacle(struct __sk_buff *skb, const struct label_control *control,
 				  const struct packet *packet)
 {
@@ -116,7 +117,7 @@ inlined void addresses_of(const struct packet *packet, __u32 *source, __u32 *des
 	destination[3] = packet->v4.daddr;
 }
 
-/* A sum of 16-bit numbers as a checksum has it. */
+/* Fold a sum of 16-bit numbers to 16 bits, as in a checksum. */
 inlined __u16 folded(__u64 sum)
 {
 	sum = (sum & 0xffffffff) + (sum >> 32);
@@ -125,8 +126,8 @@ inlined __u16 folded(__u64 sum)
 	return (sum & ONES_16) + (sum >> 16);
 }
 
-/* Whether the checksum of TCP or UDP is only the sum of the pseudo header: its sender leaves the rest to a card. A
- * whole one may have this value, too. */
+/* Whether the checksum of TCP or UDP is only the sum of the pseudo header, since its sender leaves the rest to the
+ * network card. A complete checksum may happen to have this value, too. */
 inlined int left_to_a_card(struct __sk_buff *skb, const struct packet *packet)
 {
 	__u32 at = packet->payload + (packet->labelled ? OPTION_BYTES + packet->items * ITEM_BYTES : 0);
@@ -150,7 +151,7 @@ inlined int left_to_a_card(struct __sk_buff *skb, const struct packet *packet)
 	return check == folded(sum);
 }
 
-/* Whether nothing is in the way of a label that is due; else why not. */
+/* Check whether a label that is due can be written; else returns why not. */
 inlined enum label_count room_for(struct __sk_buff *skb, const struct label_control *control,
 				  const struct label_port *port, const struct packet *packet)
 {
@@ -159,7 +160,7 @@ inlined enum label_count room_for(struct __sk_buff *skb, const struct label_cont
 	if (packet->items >= full)
 		return PASS_FULL;
 	if (packet->version == 4 && packet->v4.check == ONES_16)
-		return PASS_CHECKSUM; /* could not be restored */
+		return PASS_CHECKSUM; /* the sink could not restore it */
 	if (port->role == ROLE_HOST)
 		return LABEL_WRITTEN;
 	if (skb->len + grown > port->longest || packet->limit - ETH_HLEN + grown > ONES_16)

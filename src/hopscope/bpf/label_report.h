@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* What goes to the collector's process. */
+/* Passes labels to the process that sends them to the collector. */
 #pragma once
 
 #include "label_edit.h"
 
-/* Ports of the packet, as a last hop reports them: 0 without ports, and of fragments. */
+/* Ports of the packet, as a last hop reports them; 0 for packets without ports, and for fragments. */
 inlined __u32 ports_of(struct __sk_buff *skb, const struct packet *packet)
 {
 	__u32 ports, at = packet->payload + (packet->labelled ? OPTION_BYTES + packet->items * ITEM_BYTES : 0);
@@ -14,8 +14,8 @@ inlined __u32 ports_of(struct __sk_buff *skb, const struct packet *packet)
 	return ports;
 }
 
-/* Send a packet's labels to the collector's process, as a block of a datagram: its flow if it is tracked, and this
- * port's own label if it `wants` one, before the others. */
+/* Pass a packet's labels to the sending process, as a block of a datagram: its flow if it is tracked, then this port's
+ * own label if it `wants` one, then the other labels. */
 inlined void report(struct __sk_buff *skb, const struct label_control *control, struct label_scratch *scratch,
 		    const struct packet *packet, int wants, __u64 now, __u64 noted)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The labelling rule of a port, labels/rule_kernel.py in integers, and tracked flows. */
+/* The labelling rule of a port (labels/rule_kernel.py in integers), and tracked flows. */
 #pragma once
 
 #include "label_packet.h"
@@ -10,7 +10,7 @@
 enum label_verdict {
 	NO_LABEL,
 	DUE_LABEL,    /* the interval has passed */
-	CHANCE_LABEL, /* by chance, or because every packet gets one */
+	CHANCE_LABEL, /* by chance, or because every packet gets a label */
 };
 
 /* Whether random / 2^53 < part / whole, exactly. */
@@ -43,7 +43,7 @@ inlined int has_chance(const struct label_control *control, __u64 count, __u64 e
 	return chance && random < *chance;
 }
 
-/* Whether a port labels a packet with `count` labels that leaves it at `now`. `random` has 53 bits, if it is given. */
+/* Whether a port labels a packet with `count` labels that leaves it at `now`. `random`, if given, has 53 bits. */
 inlined enum label_verdict wants_label(const struct label_control *control, const struct label_port *port, __u64 count,
 				       __u64 now, __u64 last, const struct label_inputs *given)
 {
@@ -61,7 +61,7 @@ inlined enum label_verdict wants_label(const struct label_control *control, cons
 	return has_chance(control, count, elapsed, interval, random) ? CHANCE_LABEL : NO_LABEL;
 }
 
-/* Whether all switches must label this packet (INT-label, 3.3); asked at its first one. */
+/* Whether all switches must label this packet (INT-label, 3.3); the first switch decides. */
 inlined int is_tracked(const struct packet *packet)
 {
 	struct label_flow_key key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Maps of the programs of INT-label, and what all of them use. */
+/* Maps and helpers of the programs of INT-label. */
 #pragma once
 
 #include <linux/if_ether.h>
@@ -12,7 +12,7 @@
 
 #include "label.h"
 
-/* Set before the program is loaded: times and random numbers are those of `inputs`. */
+/* Set before the program is loaded: take times and random numbers from `inputs`. */
 const volatile __u32 is_test = 0;
 
 struct {
@@ -31,7 +31,7 @@ struct {
 	__type(value, struct label_counters);
 } label_counters SEC(".maps");
 
-/* Row in `label_ports` of an interface, by its number. Row 0 is no port. */
+/* Row in `label_ports` by the number of an interface. Row 0: not a port. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_LABEL_INDEX);
@@ -107,8 +107,8 @@ struct label_flow_head {
 #define HEAD_BYTES sizeof(struct report_head)
 #define BEFORE_ITEMS (HEAD_BYTES + FLOW_BYTES + OPTION_BYTES + ITEM_BYTES)
 
-/* Where a processor builds what it inserts, and what goes to the collector: the items at a fixed place, and before
- * them as much as there is. */
+/* Memory in which a CPU builds the bytes that it inserts or passes on: the items are at a fixed place, and the other
+ * parts before them. */
 struct label_scratch {
 	__u8 made[128];
 	__u8 block[BEFORE_ITEMS + MAX_COUNT * ITEM_BYTES];

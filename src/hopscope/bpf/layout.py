@@ -1,4 +1,4 @@
-"""What the program and Python share: `shared.h` in NumPy's words."""
+"""Structures that the XDP program and Python share: `shared.h` as NumPy types."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import numpy as np
 from ..detect.records import INLINE_HOPS, KEYS
 
 MAX_PAYLOAD = 9216
-"""Longest UDP payload that goes up, bytes."""
+"""Longest UDP payload that is passed up, bytes."""
 MAX_PROCESSORS = 256
 PROBES = 8
-"""Places after its hash where the program looks for a port or source."""
+"""Number of places, from its hash on, where the program looks for a port or source."""
 NOWHERE = 0xFFFFFFFF
 """Row of a source that the program does not follow."""
 
 RECORD_BYTES = 8
 """Header of each record of a BPF ring: length with two flags, page offset (kernel/bpf/ringbuf.c)."""
 BUSY, DISCARDED = 1 << 31, 1 << 30
-"""Flags of a record's length: it is being written; it is to be skipped."""
+"""Flags in a record's length: the record is being written; the record must be skipped."""
 
 
 class Count(IntEnum):
-    """What happened to a datagram (enum count)."""
+    """What happened to a datagram (enum count). *Passed up*: passed to the collector in user space."""
 
     FILTERED = 0
-    """Nothing in it would change the detector's state: it ended there."""
+    """Ended in the program: nothing in it would change the detector's state."""
     UNUSUAL = 1
-    """Went up: a form that the program does not compare."""
+    """Passed up: a form that the program does not compare."""
     UNKNOWN = 2
-    """Went up: a flow, path, queue, buffer, port or source that is not compared yet."""
+    """Passed up: a flow, path, queue, buffer, port or source that is not compared yet."""
     CHANGED = 3
-    """Went up: a value that is beyond its limits."""
+    """Passed up: a value beyond its limits."""
     FLAGGED = 4
-    """Went up: of a drop, or of a congested queue."""
+    """Passed up: a report about a drop or a congested queue."""
     SEQUENCE = 5
-    """Went up: not the next number of its source."""
+    """Passed up: not the next sequence number of its source."""
     BUSY = 6
-    """Went up: another processor had the tables for too long."""
+    """Passed up: another CPU held the lock of the tables for too long."""
     UNFILTERED = 7
-    """Went up: the filter is off."""
+    """Passed up: the filter is off."""
     RING_FULL = 8
     """Lost: no room in the ring."""
     OVERSIZED = 9
@@ -59,24 +59,24 @@ class Count(IntEnum):
 COUNTERS = np.dtype(
     [
         ("datagrams", "<u8", (len(Count),)),
-        ("reports", "<u8"),  # filtered
-        ("hops", "<u8"),  # of these
-        ("values", "<u8"),  # of these, as the detector counts them
-        ("bytes", "<u8"),  # of the payloads of filtered datagrams
+        ("reports", "<u8"),  # filtered reports
+        ("hops", "<u8"),  # their hops
+        ("values", "<u8"),  # their values, as the detector counts them
+        ("bytes", "<u8"),  # bytes in the payloads of filtered datagrams
     ]
 )
-"""Counters of one processor (struct counters)."""
+"""Counters of one CPU (struct counters)."""
 
 
 class Mark(IntEnum):
-    """Bits of `marks` of a datagram that goes up (enum mark)."""
+    """Bits of `marks` of a datagram that is passed up (enum mark)."""
 
     NUMBERED = 1
-    """Its sequence number was the next one: the detector does not look at it."""
+    """Its sequence number was the next one: the detector does not check it."""
     MERGE = 2
-    """`received` of its source is to be merged before its number is looked at."""
+    """`received` of its source must be merged before its number is checked."""
     UNUSUAL = 4
-    """What the detector changes by it is not known to the program."""
+    """The program does not know what the detector changes because of it."""
 
 
 REPORT_HEAD = np.dtype(
@@ -87,32 +87,32 @@ REPORT_HEAD = np.dtype(
         ("length", "<u4"),  # of the payload that follows, bytes
         ("source_port", "<u2"),
         ("port", "<u2"),
-        ("received", "<u8"),  # reports in sequence of its source until then
+        ("received", "<u8"),  # its source's reports in sequence so far
         ("source", "<u4"),  # row of its source, or NOWHERE
         ("marks", "<u4"),  # Mark
     ]
 )
-"""What precedes the payload of a datagram in the ring (struct report_head)."""
+"""Header before the payload of a datagram in the ring (struct report_head)."""
 
 
 class State(IntEnum):
-    """State of a row (enum state). Python writes all of a row that is ABSENT, and of others the state."""
+    """State of a row (enum state). Python writes all of an ABSENT row, and only the state of other rows."""
 
     ABSENT = 0
     """Not compared."""
     WATCHED = 1
-    """Followed, but its reports go up: those on their way may still change it."""
+    """Followed, but its reports are passed up, since reports on their way may still change it."""
     ACTIVE = 2
     """Compared."""
     SETTLING = 3
-    """Of a source: reports that came before may have higher numbers."""
+    """Of a source: earlier reports may have higher numbers."""
 
 
 HOP = np.dtype(
     [
         ("node", "<u4"),
         ("latency_stored", "<u4"),
-        ("latency_change", "<u4"),  # the largest difference that is no change
+        ("latency_change", "<u4"),  # the largest difference that is not a change
         ("latency_above", "<u4"),  # limit
         ("port_slot", "<u4"),  # rows of PORT
         ("queue_slot", "<u4"),
@@ -124,7 +124,7 @@ HOP = np.dtype(
         ("utilization_latest", "<u4"),
         ("egress_port", "<u2"),
         ("has_latency", "<u2"),
-        ("low", "<u4"),  # the bounds of a latency without an event, kept by the program: as of a port
+        ("low", "<u4"),  # bounds of latencies that cause no event, kept by the program as for a port
         ("high", "<u4"),
     ]
 )
@@ -139,15 +139,15 @@ FLOW = np.dtype(
         ("latency_stored", "<u8"),
         ("latency_change", "<u8"),
         ("latency_above", "<u8"),
-        ("packets", "<u8"),  # filtered, as all below
+        ("packets", "<u8"),  # filtered packets; the fields below count only filtered ones, too
         ("last_ns", "<u8"),
         ("latency_latest", "<u8"),
         ("latency_sum", "<u8"),
         ("latency_samples", "<u8"),
         ("has_latency", "<u4"),
         ("spoiled", "<u4"),  # the program cannot follow it any longer
-        ("touched", "<u4"),  # a report came since it is followed: the latest values are the program's
-        ("block", "<u4"),  # of the pool, from 0, if it has more than INLINE_HOPS
+        ("touched", "<u4"),  # a report came since it has been followed: the program has the latest values
+        ("block", "<u4"),  # block of the pool, from 0, if it has more than INLINE_HOPS
         ("hops", HOP, (INLINE_HOPS,)),
     ]
 )
@@ -155,19 +155,19 @@ FLOW = np.dtype(
 
 METRIC = np.dtype(
     [
-        # what a value without an event is between: the program sets them when it compares the row first, and
-        # when `stored` changes; until then, nothing is
+        # bounds of values that cause no event: the program sets them when it first compares the row, and when
+        # `stored` changes; until then, no value is within them
         ("low", "<u4"),
         ("high", "<u4"),
         ("latest", "<u4"),
         ("highest", "<u4"),  # since Python set it to 0
         ("stored", "<u4"),
-        ("change", "<u4"),  # the largest difference that is no change
+        ("change", "<u4"),  # the largest difference that is not a change
         ("above", "<u4"),  # limit
         ("reserved", "<u4"),
     ]
 )
-"""What is compared of one metric of a port (struct metric)."""
+"""Values and limits of one metric of a port (struct metric)."""
 
 PORT = np.dtype(
     [
@@ -175,7 +175,7 @@ PORT = np.dtype(
         ("last_ns", "<u8"),
         ("state", "<u4"),
         ("samples", "<u4"),
-        ("touched", "<u4"),  # as of a flow
+        ("touched", "<u4"),  # as for a flow
         ("spoiled", "<u4"),  # the program cannot follow it any longer
         ("metrics", METRIC, (2,)),
         ("has", "<u4"),  # bit per metric: has a value
@@ -192,8 +192,8 @@ SOURCE = np.dtype(
         ("node", "<u4"),
         ("hardware", "<u4"),
         ("bits", "<u4"),  # 22 or 32
-        ("state", "<u4"),  # WATCHED: the next report gives the number to go on from
-        ("highest", "<u4"),  # while SETTLING: the first number that came
+        ("state", "<u4"),  # WATCHED: the next report gives the number to continue from
+        ("highest", "<u4"),  # while SETTLING: the first number that arrived
         ("reserved", "<u4"),
         ("received", "<u8"),  # reports in sequence, filtered or NUMBERED
         ("last_ns", "<u8"),
@@ -203,21 +203,21 @@ SOURCE = np.dtype(
 """One sequence space, at the place of its row in the detector's SOURCE (struct source)."""
 
 TAGS = np.dtype([("ways", "<u4", (16,))])
-"""Tags of a row of flows, 0: not here (struct tags)."""
+"""Tags of a row of flows; 0: the flow is not in the program's table (struct tags)."""
 
 CONSTANTS = np.dtype(
     [
         ("report_port", ">u2"),
-        ("stores_in_order", "<u2"),  # other processors see one's stores in their order, as on x86
+        ("stores_in_order", "<u2"),  # CPUs see each other's stores in order, as on x86
         ("queues_by_port", "<u2"),
         ("promiscuous", "<u2"),  # frames for other machines are taken, too
     ]
 )
-"""What Python sets before the program is loaded (struct constants)."""
+"""Values that Python sets before the program is loaded (struct constants)."""
 
 CONTROL = np.dtype(
     [
-        ("lock", "<u8"),  # odd: a processor is in the tables
+        ("lock", "<u8"),  # odd: a CPU uses the tables
         ("dscp", "<u8"),  # bit per DSCP that announces INT
         ("keys", "<u8", (KEYS,)),
         ("filter", "<u4"),
@@ -228,14 +228,14 @@ CONTROL = np.dtype(
         ("reserved", "<u4"),
         ("jiffies", "<u8"),  # of `now_ns`
         ("now_ns", "<u8"),  # the coarse clock, read once a tick
-        ("spoiled", "<u8"),  # flows that it could not follow any longer, so far
-        ("address", "<u8"),  # of the interface, as in a frame
+        ("spoiled", "<u8"),  # number of flows so far that it could no longer follow
+        ("address", "<u8"),  # address of the interface, as in a frame
         ("padding", "<u8", (5,)),
     ]
 )
-"""What Python sets while the program runs (struct control)."""
+"""Values that Python sets while the program runs (struct control)."""
 
 
 def near_flows(rows: int) -> int:
-    """How many places of flows the program notes, for a table of so many rows: a power of two."""
+    """Number of places of flows that the program remembers, for a table of `rows` rows: a power of two."""
     return 4 * rows

@@ -1,4 +1,4 @@
-"""libbpf, as far as it is needed: load an object, find its maps, attach its program to an interface."""
+"""The required parts of libbpf: load an object, find its maps, attach its program to an interface."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PRIVILEGES = "it needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
 
 
 class _LinkOptions(ctypes.Structure):
-    """struct bpf_link_create_opts, its first fields."""
+    """The first fields of struct bpf_link_create_opts."""
 
     _fields_ = (("size", ctypes.c_size_t), ("flags", ctypes.c_uint32), ("more", ctypes.c_uint32))
 
@@ -117,7 +117,7 @@ def library() -> Any:
 
 
 class BpfObject:
-    """An object file with one XDP program and its maps. Everything goes with `close`, or with the process."""
+    """An object file with one XDP program and its maps. `close`, or the end of the process, frees them."""
 
     def __init__(self, path: Path) -> None:
         """Raises CaptureError."""
@@ -133,12 +133,12 @@ class BpfObject:
             raise CaptureError(f"{path}: {os.strerror(ctypes.get_errno())}")
 
     def resize(self, name: str, entries: int) -> None:
-        """Set how large a map will be; before `load`."""
+        """Set the number of entries of a map; before `load`."""
         self._library.bpf_map__set_max_entries(self._map(name), entries)
 
     def share(self, name: str, pin: Path) -> None:
-        """Use the map that is pinned there, or pin this one; before `load`. Raises CaptureError if the pinned
-        one is of another version.
+        """Use the map pinned at `pin`, or pin this one there; before `load`. Raises CaptureError if the
+        pinned map is of another version.
         """
         own, held = self._map(name), self._library.bpf_obj_get(os.fsencode(pin))
         if held >= 0:
@@ -154,7 +154,7 @@ class BpfObject:
         self._library.bpf_map__set_pin_path(own, os.fsencode(pin))
 
     def load(self) -> None:
-        """Have the kernel check and compile the program. Raises CaptureError."""
+        """Let the kernel check and compile the program. Raises CaptureError."""
         failed = -self._library.bpf_object__load(self._object)
         if failed:
             self.close()
@@ -163,14 +163,15 @@ class BpfObject:
         if failed == errno.EACCES:
             raise CaptureError(
                 f"the kernel's verifier rejects {self._name}: this process lacks CAP_PERFMON, or the program "
-                "was compiled by a clang that has not been tried (14, 15, 16 and 19 have)"
+                "was compiled with an untested version of clang (tested: 14, 15, 16 and 19)"
             )
         if failed:
-            raise CaptureError(f"the kernel takes no eBPF program of this kind ({os.strerror(failed)})")
+            raise CaptureError(f"the kernel rejects eBPF programs of this kind ({os.strerror(failed)})")
 
     def attach(self, program: str, index: int, *, generic: bool = False) -> bool:
-        """Run the program for what the interface `index` receives, until `detach`; returns whether the driver
-        runs it (native), and not the network stack (generic, always if so asked). Raises CaptureError.
+        """Run the program on frames that the interface `index` receives, until `detach`. Returns True if the
+        driver runs it (native), False if the network stack does (generic; forced by `generic`). Raises
+        CaptureError.
         """
         for flags in (_GENERIC,) if generic else (0, _GENERIC):
             options = _LinkOptions(ctypes.sizeof(_LinkOptions), flags, 0)
@@ -183,11 +184,11 @@ class BpfObject:
         if failed in _BUSY:
             name = socket.if_indextoname(index)
             raise CaptureError(
-                f"{name} has an XDP program already: end the process that has attached it, such as another "
+                f"{name} already has an XDP program: end the process that has attached it, such as another "
                 f"collector or sink, or remove it (`ip link set dev {name} xdp off`, or `xdpgeneric off`)"
             )
         hint = f"; {_PRIVILEGES}" if failed in _DENIED else ""
-        raise CaptureError(f"the interface takes no XDP program ({os.strerror(failed)}){hint}")
+        raise CaptureError(f"the interface does not accept an XDP program ({os.strerror(failed)}){hint}")
 
     def _native(self, index: int) -> bool:
         found = _QueryOptions(ctypes.sizeof(_QueryOptions))
@@ -201,8 +202,8 @@ class BpfObject:
     def run(
         self, program: str, frame: bytes, repeat: int = 1, context: bytes | None = None
     ) -> tuple[int, int]:
-        """Run a loaded program on a frame, without an interface (BPF_PROG_TEST_RUN): (verdict of the last
-        run, mean ns of a run). Raises CaptureError.
+        """Run a loaded program on a frame, without an interface (BPF_PROG_TEST_RUN); returns (verdict of the
+        last run, mean duration of a run, ns). Raises CaptureError.
         """
         given = ctypes.create_string_buffer(context, len(context)) if context else None
         options = _RunOptions(
@@ -215,8 +216,8 @@ class BpfObject:
     def changed(
         self, program: str, frame: bytes, *, room: int = 0, context: bytes | None = None
     ) -> tuple[int, bytes]:
-        """`run` once: (verdict, the frame as the program left it, up to `room` bytes longer). `context` is
-        what the program knows of the frame (struct __sk_buff). Raises CaptureError.
+        """`run` once; returns (verdict, resulting frame, which may be up to `room` bytes longer). `context`
+        is the frame's struct __sk_buff. Raises CaptureError.
         """
         out = ctypes.create_string_buffer(len(frame) + room)
         given = ctypes.create_string_buffer(context, len(context)) if context else None
@@ -234,11 +235,11 @@ class BpfObject:
             raise CaptureError(f"the program cannot be run ({os.strerror(failed)})")
 
     def descriptor(self, name: str) -> int:
-        """Descriptor of a map, once loaded."""
+        """Descriptor of a loaded map."""
         return int(self._library.bpf_map__fd(self._map(name)))
 
     def put(self, name: str, key: int, value: int | bytes) -> None:
-        """Write an entry of a loaded map, whose keys are 32-bit numbers, and values, too, or bytes. Raises
+        """Write an entry of a loaded map; keys are 32-bit numbers, values are 32-bit numbers or bytes. Raises
         CaptureError.
         """
         size = ctypes.sizeof(ctypes.c_uint32)
@@ -247,10 +248,10 @@ class BpfObject:
         at = ctypes.addressof(entry)
         failed = -self._library.bpf_map__update_elem(self._map(name), at, size, at + size, len(given), 0)
         if failed:
-            raise CaptureError(f"the kernel takes no {name} of {key} ({os.strerror(failed)})")
+            raise CaptureError(f"the kernel rejects entry {key} of the map {name} ({os.strerror(failed)})")
 
     def constants(self) -> Any:
-        """Memory of the program's constants (`.rodata`), to be written before `load`."""
+        """Memory of the program's constants (`.rodata`), which must be written before `load`."""
         size = ctypes.c_size_t()
         address = self._library.bpf_map__initial_value(self._map(".rodata"), ctypes.byref(size))
         return (ctypes.c_uint8 * size.value).from_address(address)
@@ -268,7 +269,7 @@ class BpfObject:
         return found
 
     def detach(self) -> None:
-        """Run the program no longer."""
+        """Detach the program from its interface."""
         if self._link >= 0:
             os.close(self._link)
             self._link = -1

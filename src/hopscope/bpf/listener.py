@@ -1,4 +1,4 @@
-"""Reports that an XDP program takes off an interface, before the network stack sees them."""
+"""Receives reports that an XDP program takes from an interface before the network stack sees them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1  # SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC
 LOOK_NS = 1_000_000_000
-"""How often it looks whether the interface is another one now."""
+"""How often it checks whether the interface was deleted and created again."""
 
 
 class XdpListener:
-    """Datagrams to the port of reports at one interface, whatever their destination address is, in frames to
-    this machine; in all frames if it is promiscuous.
+    """Datagrams to the port of reports at one interface, with any destination address, in frames to this
+    machine, or in all frames if the interface is promiscuous.
 
     The program is attached while this process has it open; other frames pass to the network stack.  UDP
-    checksums are not verified.  With a detector, reports that change nothing but counts end in the program.
+    checksums are not verified.  With a detector, reports that change only counts end in the program.
     """
 
     def __init__(
         self, settings: ListenSettings, detector: Detector | None = None, dialect: Dialect | None = None
     ) -> None:
-        """`detector` gets all that this listener receives, and nothing else, in reports of `dialect`."""
+        """`detector` must get all reports that this listener receives, in `dialect`, and no others."""
         self.settings = settings
         self.filter: Filter | None = None
         """Decodes the reports, if the program filters."""
@@ -47,7 +47,7 @@ class XdpListener:
         """Keeps the interface promiscuous."""
         self._due_ns = 0
         self._seen_ns = 0
-        """When the interface was last seen with the program."""
+        """Time at which the interface was last seen with the program."""
         self._returns = self._gap_ns = 0
         self._trouble = ""
         """Why the program could not be attached again."""
@@ -71,7 +71,7 @@ class XdpListener:
         self._seen_ns = time.monotonic_ns()
 
     def _join(self) -> None:
-        """Have the interface receive frames for other machines, if it is to. Raises CaptureError."""
+        """Make the interface promiscuous, if the settings say so. Raises CaptureError."""
         if not self.settings.promiscuous:
             return
         try:
@@ -87,7 +87,7 @@ class XdpListener:
         self._ring = BpfRing(self._detector.settings.sources if self._detector is not None else 1)
 
     def receive(self) -> FrameBatch | None:
-        """Up to 4096 datagrams; None if none came. Valid until the next call."""
+        """Up to 4096 datagrams; None if none arrived. Valid until the next call."""
         if not self._finished:
             self._look(time.monotonic_ns())
         if self.filter is None:
@@ -98,7 +98,7 @@ class XdpListener:
         return batch
 
     def _look(self, now_ns: int) -> None:
-        """Attach the program to an interface that was deleted and made again."""
+        """Attach the program to an interface that was deleted and created again."""
         if now_ns < self._due_ns:
             return
         self._due_ns = now_ns + LOOK_NS
@@ -111,7 +111,7 @@ class XdpListener:
                 self._returns += 1
                 self._gap_ns += now_ns - self._seen_ns
             self._program.look()
-        except OSError:  # it is not back yet
+        except OSError:  # the interface is not back yet
             return
         except CaptureError as error:
             self._program.detach()
@@ -125,14 +125,12 @@ class XdpListener:
         self._seen_ns = now_ns
 
     def finish(self) -> None:
-        """Detach the program: what it sent up is still received."""
+        """Detach the program; datagrams that it has passed up are still received."""
         self._finished = True
         self._program.detach()
 
     def counts(self) -> dict[str, int]:
-        """Datagrams by what became of them since `open`, and returns of the interface, by key of
-        `detect.counters`.
-        """
+        """Datagrams by outcome since `open`, and returns of the interface, by key of `detect.counters`."""
         counts = self._program.counts()
         return {
             "kernel_drops_total": counts[Count.RING_FULL],
@@ -143,18 +141,18 @@ class XdpListener:
         }
 
     def fileno(self) -> int:
-        """Of the ring: readable when a datagram has come."""
+        """File descriptor of the ring, readable when a datagram has arrived."""
         return self._program.ring
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of the ring; once open."""
+        """Size of the ring, bytes; available once open."""
         return self._program.ring_bytes
 
     def notes(self) -> list[str]:
-        """A line for the log at the start."""
+        """Lines for the log at the start."""
         where = "in the driver (native)" if self._native else "in the network stack (generic)"
-        what = "filters reports" if self.filter is not None else "sends all reports up"
+        what = "filters reports" if self.filter is not None else "passes all reports up"
         return [f"{url(self.settings)}: the XDP program runs {where} and {what}"]
 
     def close(self) -> None:

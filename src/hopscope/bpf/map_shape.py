@@ -1,4 +1,4 @@
-"""Kind and sizes of maps: a pinned map may be of another version, and then cannot be shared."""
+"""Kind and sizes of maps: a pinned map of another version cannot be shared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..capture.errors import CaptureError
 
 
 class MapShape(NamedTuple):
-    """What must be the same where a map is shared."""
+    """Properties that must be equal for a map to be shared."""
 
     kind: int
     """enum bpf_map_type."""
@@ -24,7 +24,7 @@ class MapShape(NamedTuple):
 
 
 def shape_of(descriptor: int) -> MapShape:
-    """Of a map, by its descriptor."""
+    """Shape of a map, given by its descriptor."""
     lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
     found = dict(line.split(":", 1) for line in lines)
     names = ("map_type", "key_size", "value_size", "max_entries", "map_flags")
@@ -32,7 +32,7 @@ def shape_of(descriptor: int) -> MapShape:
 
 
 def require_shape(name: object, found: MapShape, expected: MapShape) -> None:
-    """Raises CaptureError if a pinned map is not as this version makes it."""
+    """Raises CaptureError if a pinned map does not have the shape that this version uses."""
     for what, one, other in zip(MapShape._fields, found, expected, strict=True):
         if one != other:
             raise CaptureError(
@@ -43,7 +43,7 @@ def require_shape(name: object, found: MapShape, expected: MapShape) -> None:
 
 def mapped(descriptor: int, dtype: np.dtype[Any], rows: int, name: object) -> npt.NDArray[Any]:
     """Memory of a map with BPF_F_MMAPABLE, shared with the programs, [rows]. Raises CaptureError if its
-    values are of another version.
+    values have another version's size.
     """
     shape = shape_of(descriptor)
     require_shape(name, shape, shape._replace(value_bytes=dtype.itemsize, entries=rows))

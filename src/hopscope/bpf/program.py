@@ -1,4 +1,4 @@
-"""The XDP program of a listener: loaded, attached, its counters."""
+"""Loads and attaches the XDP program of a listener, and reads its counters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .libbpf import BpfObject
 
 _NAME = "reports"
 _STORE_IN_ORDER = ("x86_64", "i686")
-"""Machines whose processors do."""
+"""Machines whose CPUs make stores visible in order."""
 
 
 class Tables(Protocol):
-    """What a filter needs of a program."""
+    """Interface of a program that a filter needs."""
 
     control: np.void
-    """CONTROL, to be changed while it runs."""
+    """CONTROL, which may be changed while the program runs."""
 
     def table(self, name: str, rows: int, dtype: np.dtype[Any]) -> Records:
         """One of its tables, shared with it."""
@@ -48,32 +48,32 @@ class Unattached:
         self.control: np.void = np.zeros(1, CONTROL)[0]
 
     def table(self, name: str, rows: int, dtype: np.dtype[Any]) -> Records:
-        """An empty one."""
+        """An empty table."""
         return np.zeros(rows, dtype)
 
     def wait(self) -> None:
-        """Nothing runs."""
+        """Does nothing: no program runs."""
 
     def filtered(self) -> dict[str, int]:
-        """Nothing was."""
+        """Zeros: nothing was filtered."""
         return dict.fromkeys(("datagrams", "bytes", "reports", "hops", "values"), 0)
 
 
 class XdpProgram:
-    """Takes the datagrams to the port of reports off an interface, and puts them into a ring.
+    """Takes datagrams to the port of reports from an interface, and puts them into a ring.
 
-    It is there until `close`, or until this process ends, however it ends.
+    The program is removed by `close`, or when this process ends, even if it is killed.
     """
 
     def __init__(self, settings: ListenSettings, detect: DetectSettings | None = None) -> None:
-        """Load it, with tables of the sizes of the detector's that has these settings, if it is to filter.
-        Raises CaptureError.
+        """Load the program. `detect`: settings of the detector for which it filters; its tables have the same
+        sizes as the detector's. None: it does not filter. Raises CaptureError.
         """
         self.ring_bytes = 1 << (settings.ring_bytes - 1).bit_length()
         """Size of the ring: `listen.ring_bytes`, or the next power of two."""
         self._settings = settings
         self.index = 0
-        """Number of the interface that it is attached to; 0: none."""
+        """Number of the interface to which it is attached; 0: none."""
         named = url(settings)
         index_of(settings.interface, named)
         try:
@@ -100,12 +100,12 @@ class XdpProgram:
         """Descriptor of the ring."""
         memory = self._object.memory(".bss", CONTROL.itemsize + MAX_PROCESSORS * COUNTERS.itemsize)
         self.control = memory[: CONTROL.itemsize].view(CONTROL)[0]
-        """CONTROL, to be changed while it runs."""
+        """CONTROL, which may be changed while the program runs."""
         self._counters = memory[CONTROL.itemsize :].view(COUNTERS)
 
     def attach(self) -> bool:
-        """Run it from now on; returns whether the driver does (native), and not the network stack (generic).
-        Raises CaptureError.
+        """Attach the program; returns True if the driver runs it (native), False if the network stack does
+        (generic). Raises CaptureError.
         """
         self.index = index_of(self._settings.interface, url(self._settings))
         self.look()
@@ -115,16 +115,16 @@ class XdpProgram:
             raise CaptureError(f"{url(self._settings)}: {error}") from error
 
     def look(self) -> None:
-        """Take the interface's own address to be what it is now. Raises OSError."""
+        """Update the interface's address in CONTROL. Raises OSError."""
         self.control["address"] = int.from_bytes(address_of(self._settings.interface), "little")
 
     def detach(self) -> None:
-        """Run it no longer; what it sent up stays in the ring."""
+        """Detach the program; datagrams that it has passed up stay in the ring."""
         self._object.detach()
         self.index = 0
 
     def counts(self) -> dict[Count, int]:
-        """Datagrams by what became of them."""
+        """Datagrams by outcome."""
         totals = self._counters["datagrams"].sum(axis=0)
         return {count: int(totals[count]) for count in Count}
 
@@ -149,10 +149,12 @@ class XdpProgram:
             pass
 
     def run(self, frame: bytes, repeat: int = 1) -> tuple[int, int]:
-        """Give it a frame, as if an interface had received it: (its verdict, mean ns of `repeat` runs)."""
+        """Run it on a frame as if an interface had received it; (verdict, mean duration of `repeat` runs,
+        ns).
+        """
         return self._object.run(_NAME, frame, repeat)
 
     def close(self) -> None:
-        """Detach and free it; `counts` stays."""
+        """Detach and free the program; `counts` stays available."""
         self._counters = self._counters.copy()
         self._object.close()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* What waits at the interface that a packet leaves through. */
+/* The queue at the interface through which a packet leaves. */
 #pragma once
 
 #include <bpf/bpf_core_read.h>
@@ -7,9 +7,9 @@
 #include "kernel.h"
 #include "shared.h"
 
-#define MAX_QUEUES 64     /* of an interface that are looked at */
+#define MAX_QUEUES 64     /* queues of an interface that are read */
 #define ALL_QUEUES 0xff   /* queue id of their sum */
-#define PERCPU_STATS 0x20 /* TCQ_F_CPUSTATS: a lock-less qdisc counts by processor */
+#define PERCPU_STATS 0x20 /* TCQ_F_CPUSTATS: a lockless qdisc counts per CPU */
 #define NO_QUEUE (~0ULL)
 
 /* Linux 6.2. */
@@ -21,8 +21,8 @@ inlined __u32 counted_in(struct gnet_stats_queue *queue, __u32 in_bytes)
 	return in_bytes ? BPF_CORE_READ(queue, backlog) : BPF_CORE_READ(queue, qlen);
 }
 
-/* Packets or bytes in the qdisc at an address, as qdisc_qlen_sum() adds them up.  It is not inlined: the kernel checks it
- * once, and the programs are loaded in 0.1 s instead of 1.6. */
+/* Packets or bytes in the qdisc at an address, summed as in qdisc_qlen_sum().  Not inlined: the kernel then verifies it
+ * only once, and the programs are loaded in 0.1 s instead of 1.6. */
 __attribute__((noinline)) __u32 length_of(__u64 address, __u32 processors, __u32 in_bytes)
 {
 	struct Qdisc *qdisc = (void *)address;
@@ -40,8 +40,8 @@ __attribute__((noinline)) __u32 length_of(__u64 address, __u32 processors, __u32
 	return length;
 }
 
-/* Queue id (high 32 bits) and the packets or bytes that wait in it.  The kernel chooses one of several queues only later:
- * then this is the sum of all. */
+/* Queue id (high 32 bits) and the packets or bytes that wait in the queue.  If there are several queues, the kernel
+ * chooses one only later; then this is the sum of all. */
 inlined __u64 queued(struct __sk_buff *skb, __u32 processors, __u32 in_bytes)
 {
 	struct sk_buff *packet = bpf_cast_to_kern_ctx(skb);
@@ -55,7 +55,7 @@ inlined __u64 queued(struct __sk_buff *skb, __u32 processors, __u32 in_bytes)
 	for (__u32 i = 1; i < MAX_QUEUES && i < queues; i++) {
 		queue += bpf_core_type_size(struct netdev_queue);
 		struct Qdisc *qdisc = BPF_CORE_READ((struct netdev_queue *)queue, qdisc);
-		if (qdisc == first) /* one for all */
+		if (qdisc == first) /* one qdisc for all queues */
 			break;
 		id = ALL_QUEUES;
 		sum += length_of((__u64)qdisc, processors, in_bytes);

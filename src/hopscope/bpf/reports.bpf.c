@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Telemetry Reports in XDP: what changes nothing but counts ends here, every other report for the port goes up to the
- * collector through a ring, and all else passes to the network stack. */
+/* Telemetry Reports in XDP: reports that change only counts end here, every other report to the port is passed up to
+ * the collector through a ring, and all other frames pass to the network stack. */
 #include "filter.h"
 #include "headers.h"
 
@@ -12,7 +12,7 @@ struct {
 	__uint(max_entries, 1 << 25);
 } ring SEC(".maps");
 
-/* Where a processor reads a datagram. */
+/* Memory into which a CPU reads a datagram. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -20,7 +20,7 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* Send a datagram up; whether there was room. */
+/* Pass a datagram up; returns whether there was room. */
 inlined int send_up(struct scratch *scratch, __u32 source, __u64 received, __u32 marks)
 {
 	scratch->head.time_ns = bpf_ktime_get_ns();
@@ -33,8 +33,8 @@ inlined int send_up(struct scratch *scratch, __u32 source, __u64 received, __u32
 	return !bpf_ringbuf_output(&ring, scratch, sizeof(scratch->head) + length, 0);
 }
 
-/* A datagram that is not filtered goes up, of the source in row `at`, if it is known; returns what happened to it. Not
- * static, as `find_port`. */
+/* Pass up a datagram that is not filtered; `at`: row of its source, if known. Returns what happened to it. Not static,
+ * like `find_port`. */
 __noinline __u32 pass_up(struct scratch *scratch, __u32 at, enum order order, __u32 why, __u64 now_ns)
 {
 	if (!scratch)
@@ -54,13 +54,13 @@ __noinline __u32 pass_up(struct scratch *scratch, __u32 at, enum order order, __
 		keep_number(source, &scratch->number, order, now_ns);
 	} else if (source) {
 		if (order != ORDER_BEHIND && order != ORDER_FAR)
-			source->highest = scratch->number.sequence; /* so those that it has overtaken are late */
+			source->highest = scratch->number.sequence; /* so that reports that it has overtaken are late */
 		source->state = WATCHED;
 	}
 	return why;
 }
 
-/* Compare a datagram with what is kept; returns what happened to it, an enum count. */
+/* Compare a datagram with the stored values; returns what happened to it, an enum count. */
 inlined __u32 filter(struct scratch *scratch, struct counters *counters)
 {
 	const struct numbering *number = &scratch->number;
@@ -94,7 +94,8 @@ inlined void copy_chunk(__u64 *to, const __u64 *from)
 		to[i] = from[i];
 }
 
-/* Copy a payload by words, which takes less than the helper; 0 if it is short or long, or not all in the linear part. */
+/* Copy a payload by words, which is faster than the helper; 0 if it is short or long, or not fully in the linear
+ * part. */
 inlined int copied(struct xdp_md *frame, struct scratch *scratch, __u32 payload, __u32 length)
 {
 	void *from = (void *)(long)frame->data + (payload & 0x3fff), *frame_end = (void *)(long)frame->data_end;
@@ -102,7 +103,7 @@ inlined int copied(struct xdp_md *frame, struct scratch *scratch, __u32 payload,
 		return 0;
 	for (__u32 at = 0; at < CHUNK * CHUNKS; at += CHUNK) {
 		KNOWN(at);
-		if (at + CHUNK > length) { /* what is left lies in the last chunk, some of which is copied again */
+		if (at + CHUNK > length) { /* the remainder is in the last chunk, part of which is copied again */
 			at = length - CHUNK;
 			void *last = (void *)(long)frame->data + ((payload + at) & 0x3fff);
 			if (at >= CHUNK * CHUNKS || last + CHUNK > frame_end)
@@ -129,7 +130,7 @@ inlined int take(struct xdp_md *frame)
 	struct datagram found;
 	struct counters *counters = own_counters();
 	enum verdict verdict = A_BAD_LENGTH;
-	for (int whole = 0; whole < 2 && verdict == A_BAD_LENGTH; whole++) { /* the call only if the linear part is not all */
+	for (int whole = 0; whole < 2 && verdict == A_BAD_LENGTH; whole++) { /* call only if needed */
 		__u32 all = whole ? bpf_xdp_get_buff_len(frame) : frame->data_end - frame->data;
 		verdict = find_datagram((void *)(long)frame->data, (void *)(long)frame->data_end, all,
 					constants.report_port, &found);

@@ -1,4 +1,4 @@
-"""A BPF ring: what a program sends up, read in place."""
+"""A BPF ring: datagrams that a program passes up, read in place."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy.typing as npt
 from ..wire.records import FRAME, FrameBatch, Link, Records
 
 FRAMES = 4096
-"""Most datagrams of one batch."""
+"""Most datagrams in one batch."""
 
 
 def epoch_ns() -> int:
-    """What makes the kernel's monotonic clock time since 1970, ns."""
+    """Offset from the kernel's monotonic clock to the time since 1970, ns."""
     return time.time_ns() - time.monotonic_ns()
 
 
 class BpfRing:
-    """Datagrams in a BPF ring, or other frames. The arena of a batch is the ring itself; the kernel gets the
-    place back at the next call.
+    """Datagrams, or other frames, in a BPF ring. The arena of a batch is the ring itself; the next call
+    returns its space to the kernel.
     """
 
     def __init__(self, sources: int = 1, link: Link = Link.UDP_PAYLOAD) -> None:
-        """`sources`: rows of the program's table of sources."""
+        """`sources`: number of rows of the program's table of sources."""
         from .ring_kernel import walk
 
         self._walk = walk
@@ -34,13 +34,13 @@ class BpfRing:
         self.marks = np.zeros(FRAMES, np.uint8)
         """Mark of each datagram of the last batch."""
         self.rows = np.zeros(FRAMES, np.uint32)
-        """Row of its source, or NOWHERE."""
+        """Row of the source of each datagram, or NOWHERE."""
         self.received = np.zeros(FRAMES, np.uint64)
-        """Reports in sequence of its source until then."""
+        """Its source's reports in sequence so far, for each datagram."""
         self.count = 0
-        """Datagrams of the last batch."""
+        """Number of datagrams of the last batch."""
         self.more = False
-        """Whether further ones that had come stayed in the ring."""
+        """Whether datagrams that had arrived were left in the ring."""
         self._met = np.zeros(sources, np.uint64)
         self._done = np.zeros(1, np.uint64)
         self._received = 0
@@ -48,7 +48,7 @@ class BpfRing:
         self.receive()  # loads the kernel
 
     def map(self, descriptor: int, nbytes: int) -> None:
-        """Read the ring with this descriptor, `nbytes` large. Raises OSError."""
+        """Use the ring with this descriptor and a size of `nbytes`. Raises OSError."""
         page = mmap.PAGESIZE
         consumer = mmap.mmap(descriptor, page)
         rest = mmap.mmap(
@@ -81,12 +81,12 @@ class BpfRing:
 
     @property
     def written(self) -> int:
-        """Position up to which the program has sent datagrams up."""
+        """Position up to which the program has written datagrams."""
         return int(self._producer[0])
 
     def receive(self, until: int | None = None) -> FrameBatch | None:
-        """Up to 4096 datagrams, none from position `until` on; None if there is none. Valid until the next
-        call.
+        """Up to 4096 datagrams that begin before position `until`; None if there are none. Valid until the
+        next call.
         """
         self._consumer[0] = self._done[0]
         end = self.written if until is None else until

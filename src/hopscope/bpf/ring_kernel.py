@@ -1,4 +1,4 @@
-"""Records of a BPF ring to frames, in place, compiled (kernel/bpf/ringbuf.c)."""
+"""Kernel that describes records of a BPF ring (kernel/bpf/ringbuf.c) as frames, in place."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def walk(
     ring: Any, start: Any, end: Any, frames: Any, marks: Any, rows: Any, received: Any, met: Any,
     epoch_ns: Any, link: Any, done: Any,
 ) -> Any:  # fmt: skip
-    """Describe records from position `start` to `end` in `frames`, until they are full or a record is still
-    being written; returns how many.  Sources are merged before a batch, so it has datagrams that ask for this
-    only as long as their source has received the same.
+    """Describe records from position `start` to `end` in `frames`, until these are full or a record is still
+    being written; returns their number.  Sources are merged before a batch, so all its datagrams with MERGE
+    of one source must have the same `received`; the batch ends before one that differs.
 
-    `ring` is uint8 [2 * size]: the records twice, so that none is cut.  `marks`, `rows` and `received` are
-    those of the heads, uint8, uint32, uint64 [frames].  `met` is uint64 [sources], what each has received,
-    plus 1: zero, and again at the end.  `epoch_ns`: what makes the kernel's clock time since 1970.  `done` is
-    uint64 [1]: the position after the last record.
+    `ring` is uint8 [2 * size], mapped twice so that no record is cut.  `marks`, `rows` and `received` are
+    copied from the heads, uint8, uint32, uint64 [frames].  `met` is uint64 [sources]: `received` of each
+    source plus 1; all zero before and after the call.  `epoch_ns`: offset from the kernel's clock to the time
+    since 1970.  `done` is uint64 [1]: the position after the last record.
     """
     mask = U64(len(ring)) // U64(2) - U64(1)
     count = 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* INT at tc, on interfaces of a Linux host, router or hypervisor: `ingress` notes when a packet came, `egress` puts
- * INT 2.1 into packets that are watched (source), and adds this hop to those that have it (transit); `sink` removes INT
- * from packets that leave towards hosts, and `arrival` from those that end at this machine. */
+/* INT at tc, on interfaces of a Linux host, router or hypervisor: `ingress` notes when a packet arrived, `egress`
+ * inserts INT 2.1 into packets that are watched (source), and adds this hop to packets with INT (transit); `sink`
+ * removes INT from packets that leave towards hosts, and `arrival` from packets that end at this machine. */
 #include "int_sink.h"
 #include "int_source.h"
 #include "int_transit.h"
@@ -45,7 +45,7 @@ int sink(struct __sk_buff *skb)
 	return leave(skb, 0);
 }
 
-/* A packet's delivery time is the one field of a packet that the kernel keeps as it forwards it. */
+/* Note the time of arrival in the packet's delivery time, the only field that the kernel keeps when it forwards. */
 inlined void note(struct __sk_buff *skb)
 {
 	__u8 protocol = 0;
@@ -64,7 +64,7 @@ int ingress(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* Whether a packet is for this machine, and not one that it forwards. */
+/* Whether a packet is for this machine, rather than one that it forwards. */
 inlined int ends_here(struct __sk_buff *skb, const struct packet *packet)
 {
 	struct bpf_fib_lookup route = {.ifindex = skb->ifindex, .l4_protocol = packet->flow.protocol};

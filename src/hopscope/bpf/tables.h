@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The tables that both sides share, and how their rows are found: as in the detector (`detect/flows`). */
+/* The tables that both sides share. Their rows are found as in the detector (`detect/flows`). */
 #pragma once
 
 #include "shared.h"
@@ -13,7 +13,7 @@
 		__type(value, row);                                                                                    \
 	} name SEC(".maps")
 
-/* Tags of a row of flows, 0: not here. */
+/* Tags of a row of flows; 0: the flow is not in this table. */
 struct tags {
 	__u32 ways[16];
 };
@@ -44,7 +44,7 @@ inlined struct counters *own_counters(void)
 	return &variables.counters[bpf_get_smp_processor_id() & (MAX_PROCESSORS - 1)];
 }
 
-/* Multilinear hashing, as `base/keyed_kernel`. */
+/* Multilinear hashing, as in `base/keyed_kernel`. */
 inlined __u64 weigh(int first, __u64 word)
 {
 	return (word & 0xffffffff) * variables.control.keys[first] + (word >> 32) * variables.control.keys[first + 1];
@@ -74,8 +74,8 @@ inlined int is_flow(const struct flow *flow, const struct flow_key *key)
 		 (flow->transport ^ key->transport));
 }
 
-/* Row of a flow, or NOWHERE, by its tag; the row is noted in `near`. Not static: the verifier checks it once, and not for
- * each call. */
+/* Row of a flow by its tag, or NOWHERE; the row is remembered in `near`. Not static: the verifier then checks it only
+ * once, not for each call. */
 __noinline __u32 search_flow(const struct flow_key *key, __u32 near)
 {
 	if (!key)
@@ -99,8 +99,8 @@ __noinline __u32 search_flow(const struct flow_key *key, __u32 near)
 	return NOWHERE;
 }
 
-/* The same: most flows are where they were last, which takes no keyed hash, no tags and no call. A sender who makes flows
- * share a place there makes them slower, no more. */
+/* search_flow() with a shortcut: most flows are where they were last found, which takes no keyed hash, no tags and no
+ * call. A sender that makes flows share a place in `near` only makes them slower. */
 inlined __u32 find_flow(const struct flow_key *key)
 {
 	__u64 mixed = (key->addresses[1] ^ key->addresses[0]) * 0x9e3779b97f4a7c15 +
@@ -119,8 +119,8 @@ inlined struct port *port_at(__u32 slot)
 	return bpf_map_lookup_elem(&ports, &slot);
 }
 
-/* Row of a followed queue, buffer or egress port, or NOWHERE. Not static: the verifier checks it once, and not for each
- * call. */
+/* Row of a followed queue, buffer or egress port, or NOWHERE. Not static: the verifier then checks it only once, not
+ * for each call. */
 __noinline __u32 find_port(__u64 key)
 {
 	__u32 home = spread(weigh(0, key));
@@ -139,7 +139,7 @@ inlined int is_source(const struct source *source, __u64 high, __u64 low, __u32 
 		 (source->bits ^ bits));
 }
 
-/* The followed source, and its row; `near`: the row where it was found last. */
+/* A followed source and its row; `near`: the row where it was last found. */
 inlined struct source *find_source(__u64 high, __u64 low, __u32 node, __u32 hardware, __u32 bits, __u32 *near, __u32 *at)
 {
 	*at = *near;
@@ -158,7 +158,7 @@ inlined struct source *find_source(__u64 high, __u64 low, __u32 node, __u32 hard
 	return NULL;
 }
 
-/* The coarse clock, which goes on once a tick: it is read once a tick. */
+/* The coarse clock, which advances once a tick, and is therefore read once a tick. */
 inlined __u64 coarse_ns(void)
 {
 	__u64 jiffies = bpf_jiffies64();
@@ -175,7 +175,7 @@ inlined int try_to_enter(void)
 	return !(now & 1) && __sync_val_compare_and_swap(&variables.control.lock, now, now + 1) == now;
 }
 
-/* Wait until no other processor is in the tables, for a bounded time; whether that was so. */
+/* Wait for a bounded time until no other CPU uses the tables; returns whether this succeeded. */
 __noinline int wait_to_enter(void)
 {
 	for (int i = 0; i < 1000; i++)

@@ -1,6 +1,6 @@
-"""Programs at tc: links of tcx, which outlive the process that made them if they are pinned.
+"""Attaches programs at tc, as tcx links, which outlive the process that created them if they are pinned.
 
-On kernels without tcx they are filters of clsact, which stay by themselves; then the program is pinned.
+On kernels without tcx, programs are clsact filters, which stay by themselves; then the program is pinned.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from pathlib import Path
 from ..capture.errors import CaptureError
 from .libbpf import library
 
-_BEFORE = 1 << 3  # BPF_F_BEFORE; relative to nothing: before all
+_BEFORE = 1 << 3  # BPF_F_BEFORE; without a reference: before all others
 _RAW_TRACEPOINT = 23  # BPF_TRACE_RAW_TP, of enum bpf_attach_type
 _REPLACE = 1  # BPF_TC_F_REPLACE
-_HANDLE = 0x485  # of a filter: the kernel's own numbers begin elsewhere
+_HANDLE = 0x485  # of a filter: differs from numbers that the kernel assigns
 _GONE = (errno.ENOLINK, errno.ENODEV, errno.ENOENT)
 _STATFS_BYTES, _BPF_FS = 256, 0xCAFE4A11  # struct statfs, and BPF_FS_MAGIC, its first field
 
 
 class Direction(IntEnum):
-    """Where a program runs (of enum bpf_attach_type)."""
+    """Where a program runs (enum bpf_attach_type)."""
 
     INGRESS = 46
     EGRESS = 47
 
     @property
     def label(self) -> str:
-        """Lower-case name, as pinned."""
+        """Lower-case name, as in names of pins."""
         return self.name.lower()
 
 
 class _LinkOptions(ctypes.Structure):
-    """struct bpf_link_create_opts, its first fields."""
+    """The first fields of struct bpf_link_create_opts."""
 
     _fields_ = (("size", ctypes.c_size_t), ("flags", ctypes.c_uint32), ("relative", ctypes.c_uint32 * 7))
 
@@ -68,9 +68,9 @@ class _FilterOptions(ctypes.Structure):
 
 
 def run_at(program: int, index: int, direction: Direction, pin: Path, *, first: bool = False) -> None:
-    """Run a program (its descriptor) at the interface `index`, in place of the one that this pin has run; no
-    packet passes between both. A new one runs after all others there, or before them (`first`). Raises
-    CaptureError.
+    """Attach a program (a descriptor) to the interface `index`. A program that this pin has run is replaced;
+    no packet passes between the old and the new one. A new program runs after all others at this interface,
+    or before them (`first`). Raises CaptureError.
     """
     held = _opened(pin)
     if held >= 0 and _is_program(held):
@@ -83,34 +83,34 @@ def run_at(program: int, index: int, direction: Direction, pin: Path, *, first: 
         if not failed:
             return
         if failed not in _GONE:
-            raise CaptureError(f"the kernel does not replace the program ({os.strerror(failed)})")
-        pin.unlink()  # of an interface that is gone
+            raise CaptureError(f"the kernel refused to replace the program ({os.strerror(failed)})")
+        pin.unlink()  # left by an interface that no longer exists
     options = _LinkOptions(ctypes.sizeof(_LinkOptions), _BEFORE if first else 0)
     link = _link(program, index, direction, options)
     if link == -errno.EINVAL:
         _filter_at(program, index, direction, pin, first=first)
         return
     if link < 0:
-        raise CaptureError(f"the interface takes no program at tc ({os.strerror(-link)})")
+        raise CaptureError(f"the interface does not accept a program at tc ({os.strerror(-link)})")
     _pin(link, pin)
     os.close(link)
 
 
 def _link(program: int, index: int, direction: Direction, options: _LinkOptions) -> int:
-    """A link of tcx; -EINVAL: the kernel has none (before Linux 6.6)."""
+    """A tcx link; -EINVAL: the kernel does not have tcx (before Linux 6.6)."""
     return int(library().bpf_link_create(program, index, direction, ctypes.byref(options)))
 
 
 def _filter_at(program: int, index: int, direction: Direction, pin: Path, *, first: bool) -> None:
-    """Run a program as a filter of clsact, in place of the one that has run there."""
+    """Attach a program as a clsact filter, replacing the one at the same place."""
     hook, options = _filter(index, direction, first=first)
     made = -library().bpf_tc_hook_create(ctypes.byref(hook))
     if made not in (0, errno.EEXIST):
-        raise CaptureError(f"the interface takes no program at tc ({os.strerror(made)})")
+        raise CaptureError(f"the interface does not accept a program at tc ({os.strerror(made)})")
     options.program, options.flags = program, _REPLACE
     failed = -library().bpf_tc_attach(ctypes.byref(hook), ctypes.byref(options))
     if failed:
-        raise CaptureError(f"the interface takes no program at tc ({os.strerror(failed)})")
+        raise CaptureError(f"the interface does not accept a program at tc ({os.strerror(failed)})")
     pin.unlink(missing_ok=True)
     _pin(program, pin)
 
@@ -124,7 +124,7 @@ def _filter(index: int, direction: Direction, *, first: bool) -> tuple[_Hook, _F
 
 
 def remove(pin: Path) -> None:
-    """Run the program no longer that `run_at` has pinned there as `…DIRECTION-INDEX`."""
+    """Detach the program that `run_at` has pinned at `pin`, named `…DIRECTION-INDEX`."""
     held = _opened(pin)
     if held >= 0:
         is_filter = _is_program(held)
@@ -132,17 +132,17 @@ def remove(pin: Path) -> None:
         if is_filter:
             name, _, index = pin.name.rpartition("-")
             label = name.rpartition("-")[2]
-            # only a program that runs before others has more in its name than its direction
+            # only the name of a program that runs before others has more than the direction before its index
             hook, options = _filter(int(index), Direction[label.upper()], first=name != label)
-            library().bpf_tc_detach(ctypes.byref(hook), ctypes.byref(options))  # the interface may be gone
+            library().bpf_tc_detach(ctypes.byref(hook), ctypes.byref(options))  # it may be gone
     pin.unlink(missing_ok=True)
 
 
 def attach_tracing(program: int, pin: Path) -> None:
-    """Run a program (its descriptor) at its tracepoint until `pin` is removed. Raises CaptureError."""
+    """Attach a program (a descriptor) to its tracepoint, until `pin` is removed. Raises CaptureError."""
     link = library().bpf_link_create(program, 0, _RAW_TRACEPOINT, None)
     if link < 0:
-        raise CaptureError(f"the kernel takes no program at its tracepoint ({os.strerror(-link)})")
+        raise CaptureError(f"the kernel does not accept the program at its tracepoint ({os.strerror(-link)})")
     _pin(link, pin)
     os.close(link)
 
@@ -154,7 +154,7 @@ def _pin(descriptor: int, pin: Path) -> None:
 
 
 def file_system_problem(path: Path) -> str:
-    """Why nothing can be pinned at a path, and what to do; empty: it is in a BPF file system."""
+    """Why nothing can be pinned at a path, and the remedy; empty: the path is in a BPF file system."""
     place = next(each for each in path.parents if each.exists())
     found = ctypes.create_string_buffer(_STATFS_BYTES)
     if (
@@ -163,8 +163,8 @@ def file_system_problem(path: Path) -> str:
     ):
         return ""
     return (
-        f"there is no BPF file system: `mount -t bpf bpf {place}` makes one. `ip netns exec NAME` hides that "
-        "of this machine, `nsenter --net=/run/netns/NAME` does not"
+        f"there is no BPF file system: `mount -t bpf bpf {place}` makes one. `ip netns exec NAME` hides this "
+        "machine's, `nsenter --net=/run/netns/NAME` does not"
     )
 
 
@@ -177,11 +177,11 @@ def pinned(path: Path) -> int:
 
 
 def _opened(path: Path) -> int:
-    """Descriptor of a pinned object, or minus the number of an error."""
+    """Descriptor of a pinned object, or a negative error number."""
     found = library().bpf_obj_get(os.fsencode(path))
     return int(found) if found >= 0 else -ctypes.get_errno()
 
 
 def _is_program(descriptor: int) -> bool:
-    """Whether a descriptor is of a program, and not of a link."""
+    """Whether a descriptor belongs to a program, rather than to a link."""
     return "prog_jited" in Path(f"/proc/self/fdinfo/{descriptor}").read_text()

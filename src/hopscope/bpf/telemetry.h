@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Reports whose form is compared here: Telemetry Report 0.5, 1.0 and 2.0 without metadata of their own, about Ethernet,
- * IPv4 or IPv6 with TCP or UDP, whose DSCP or UDP port announces INT-MD 0.5, 1.0 or 2.x. All others are unusual. */
+/* Reads reports of the forms that are compared here: Telemetry Report 0.5, 1.0 and 2.0 without report metadata, about
+ * Ethernet, IPv4 or IPv6 with TCP or UDP, whose DSCP or UDP port announces INT-MD 0.5, 1.0 or 2.x. All other reports
+ * are unusual. */
 #pragma once
 
 #include <linux/if_ether.h>
@@ -9,28 +10,28 @@
 
 #include "tables.h"
 
-#define MAX_REPORTS 8   /* of a datagram */
-#define MAX_HOPS 64     /* of a report */
+#define MAX_REPORTS 8   /* reports in a datagram */
+#define MAX_HOPS 64     /* hops in a report */
 #define MAX_COMPARED 4096 /* longest payload that is read here */
 #define PLACE 8191      /* mask of offsets in a payload, for the verifier */
-#define PLACE_IN_HOP 63 /* the same in a hop */
+#define PLACE_IN_HOP 63 /* mask of offsets in a hop */
 #define ITEMS 9         /* first bits of an instruction bitmap: node id to buffer occupancy */
 #define TAGGED_INT 2    /* role of a UDP port: INT follows (`rules.ROLE_INT`) */
 
-/* Bits of `present`, as Have: bit 0 is the first of the bitmap. */
+/* Bits of `present`, as in Have: bit 0 is the first of the bitmap. */
 enum have {
 	HAVE_NODE = 1 << 0,
 	HAVE_PORTS = 1 << 1,
 	HAVE_LATENCY = 1 << 2,
 	HAVE_QUEUE = 1 << 3,
-	HAVE_CONGESTION = 1 << 6, /* INT 0.5; later ones have L2 ports there, which are not compared */
+	HAVE_CONGESTION = 1 << 6, /* INT 0.5; later versions have L2 ports there, which are not compared */
 	HAVE_UTILIZATION = 1 << 7,
 	HAVE_BUFFER = 1 << 8,
 };
 
 enum version { INT_0_5 = 1, INT_1_0, INT_2_0 };
 
-/* Flags of a report that goes up whatever its values are. */
+/* Flags of a report that is passed up whatever its values are. */
 enum flags { DROPPED = 2, CONGESTED = 1 };
 
 /* The values of a hop. */
@@ -48,18 +49,18 @@ struct report {
 	struct flow_key key;
 	__u32 flow;  /* row of its flow, or NOWHERE */
 	__u32 flags; /* enum flags */
-	__u32 stack; /* offset of the first, newest hop */
+	__u32 stack; /* offset of the first hop, which is the newest */
 	__u32 hops;
-	__u32 layout; /* bitmap and version that what follows is of: mostly that of the report before */
+	__u32 layout; /* bitmap and version to which the fields below belong: usually the previous report's, too */
 	__u32 hop_bytes;
 	__u32 present;
 	__u32 at[ITEMS]; /* offset of each item in a hop */
-	__u64 latency;	 /* sum of its hops, of a flow that is compared, as */
+	__u64 latency;	 /* sum of its hops; valid if its flow is compared, like */
 	struct values values[MAX_HOPS];
 };
 
-/* What a datagram states of itself. It is kept with the reports, where the verifier forgets which of the versions it was:
- * else it would follow each to the end. */
+/* Numbering data of a datagram. It is stored with the reports, where the verifier forgets which version it was;
+ * otherwise the verifier would follow each version to the end. */
 struct numbering {
 	__u32 version; /* 5, 10, 20; 0: unknown */
 	__u32 node;
@@ -74,7 +75,7 @@ struct scratch {
 	struct report reports[MAX_REPORTS];
 	__u32 count;
 	struct numbering number;
-	__u32 near[16]; /* rows where sources were found last */
+	__u32 near[16]; /* rows where sources were last found */
 };
 
 inlined __u32 read8(struct scratch *scratch, __u32 at)
@@ -97,8 +98,8 @@ inlined __u64 read64(struct scratch *scratch, __u32 at)
 	return bpf_be64_to_cpu(*(__u64 *)(scratch->payload + (at & PLACE)));
 }
 
-/* Set the places of a bitmap's items; whether all of them are compared, or skipped. Not static: the verifier checks it
- * once, and not for each call. */
+/* Set the places of a bitmap's items; returns whether all of them can be compared or skipped. Not static: the verifier
+ * then checks it only once, not for each call. */
 __noinline int place_items(struct report *report, __u32 bitmap, enum version version)
 {
 	__u32 unknown = version == INT_2_0 ? 0x7e : version == INT_1_0 ? 0xfe : 0xff;
@@ -106,7 +107,7 @@ __noinline int place_items(struct report *report, __u32 bitmap, enum version ver
 		return 0;
 	__u32 at = 0, present = 0;
 	report->layout = 0;
-	for (int bit = 0; bit < ITEMS; bit++) { /* without branches, of which the verifier would follow all */
+	for (int bit = 0; bit < ITEMS; bit++) { /* without branches, since the verifier would follow all of them */
 		__u32 taken = bitmap >> (15 - bit) & 1;
 		present |= taken << bit;
 		report->at[bit] = at;
@@ -120,14 +121,14 @@ __noinline int place_items(struct report *report, __u32 bitmap, enum version ver
 	return 1;
 }
 
-/* The packet's own UDP port, which INT may have replaced; whether no tunnel has it. */
+/* Set the packet's own UDP port, which INT may have replaced; returns whether it is not the port of a tunnel. */
 inlined int set_port(struct report *report, const struct roles *roles_, __u32 port)
 {
 	report->key.transport = (report->key.transport & ~0xffff0000ULL) | (__u64)port << 16;
 	return !(roles_->of[port & 0xffff] & ~TAGGED_INT);
 }
 
-/* INT-MD with its shim at `at`, in a packet that ends at `end`; whether it is compared here. */
+/* Read INT-MD with its shim at `at`, in a packet that ends at `end`; returns whether it is compared here. */
 inlined int read_int(struct scratch *scratch, struct report *report, const struct roles *roles_, __u32 at, __u32 end)
 {
 	if (at + 16 > end)
@@ -177,7 +178,7 @@ inlined int read_int(struct scratch *scratch, struct report *report, const struc
 	return own >> 24 != protocol || set_port(report, roles_, own >> 8 & 0xffff) || protocol != IPPROTO_UDP;
 }
 
-/* The packet that report `index` is about, from `at` to `end`; `type` as InType of Report 2.0. */
+/* Read the packet that a report is about, from `at` to `end`; `type`: as InType of Report 2.0. */
 inlined int read_packet_at(struct scratch *scratch, struct report *report, __u32 at, __u32 end, __u32 type)
 {
 	__u32 version = type, protocol, dscp, stop, zero = 0;
@@ -241,12 +242,12 @@ inlined int read_packet_at(struct scratch *scratch, struct report *report, __u32
 	} else {
 		return 0;
 	}
-	/* its switch may have cut it after its INT */
+	/* the switch may have truncated it after its INT */
 	return announced && read_int(scratch, report, roles_, at, stop < end ? stop : end);
 }
 
-/* The same, not inlined: the verifier checks it once. The first report of a datagram spares the call, which takes as
- * long as twenty lines. */
+/* read_packet_at(), not inlined, so that the verifier checks it only once. The first report of a datagram avoids the
+ * call, which costs as much as twenty lines. */
 __noinline int read_packet(struct scratch *scratch, __u32 index, __u32 at, __u32 end, __u32 type)
 {
 	if (!scratch)
@@ -254,21 +255,21 @@ __noinline int read_packet(struct scratch *scratch, __u32 index, __u32 at, __u32
 	return read_packet_at(scratch, &scratch->reports[index & (MAX_REPORTS - 1)], at, end, type);
 }
 
-/* A part of a datagram that one report takes. */
+/* The part of a datagram that belongs to one report. */
 struct part {
-	__u32 at; /* of the packet that it is about; 0: unusual */
+	__u32 at; /* offset of the packet that it is about; 0: unusual */
 	__u32 end;
-	__u32 type; /* of the packet, as InType of Report 2.0 */
+	__u32 type; /* type of the packet, as InType of Report 2.0 */
 };
 
-/* One report of a group from `at` to `end` (Report 2.0). */
+/* Read one report of a group, from `at` to `end` (Report 2.0). */
 inlined struct part read_part(struct scratch *scratch, struct report *report, __u32 at, __u32 end)
 {
 	struct part part = {.end = end};
 	if (at + 12 > end)
 		return part;
 	__u32 head = read32(scratch, at), length = head >> 16 & 0xff;
-	/* INT, a packet, no report metadata, none of the flags but D, Q and F */
+	/* INT, a packet, no report metadata, no flags except D, Q and F */
 	if (head >> 28 != 1 || (head & 0xff10) != 0 || read16(scratch, at + 4))
 		return part;
 	if (length != 0xff && length) {
@@ -293,18 +294,18 @@ static long read_next(__u32 index, struct group *group)
 	struct scratch *scratch = group->scratch;
 	__u32 at = group->at;
 	group->at = 0;
-	if (++index >= MAX_REPORTS) /* more than are compared */
+	if (++index >= MAX_REPORTS) /* more reports than are compared */
 		return 1;
 	struct part part = read_part(scratch, &scratch->reports[index & (MAX_REPORTS - 1)], at, group->end);
 	if (!part.at || !read_packet(scratch, index, part.at, part.end, part.type))
 		return 1;
 	group->at = part.end;
 	scratch->count = index + 1;
-	return part.end + 4 > group->end; /* less than a header is padding */
+	return part.end + 4 > group->end; /* fewer bytes than a header are padding */
 }
 
-/* The reports after the first one of a group, which begin at `at`; whether all are compared here. Not static, as
- * `read_packet`. */
+/* Read the reports of a group after the first one, which begin at `at`; returns whether all are compared here. Not
+ * static, like `read_packet`. */
 __noinline int read_rest(struct scratch *scratch, __u32 at)
 {
 	if (!scratch)
@@ -314,13 +315,13 @@ __noinline int read_rest(struct scratch *scratch, __u32 at)
 	return group.at != 0;
 }
 
-/* Read a datagram; whether all of its reports are compared here. */
+/* Read a datagram; returns whether all of its reports are compared here. */
 inlined int read_reports(struct scratch *scratch)
 {
 	struct numbering *found = &scratch->number;
 	__u32 length = scratch->head.length, first = read32(scratch, 0);
 	struct report *report = &scratch->reports[0];
-	struct part part = {.end = length <= MAX_COMPARED ? length : 0}; /* of a longer one only its number is read */
+	struct part part = {.end = length <= MAX_COMPARED ? length : 0}; /* only the number of a longer one is read */
 	scratch->count = 0;
 	found->version = 0;
 	if (length < 12)
@@ -340,18 +341,18 @@ inlined int read_reports(struct scratch *scratch)
 		found->sequence = read32(scratch, 8);
 		report->flags = first >> 7 & 3;
 		part.type = (first >> 21 & 7) + 3;
-		/* no report metadata, none of the flags but D, Q and F */
+		/* no report metadata, no flags except D, Q and F */
 		if ((first >> 24 & 15) == 4 && part.type <= 5 && !(first & 0x1f8000))
 			part.at = 16;
 	} else if (first >> 29 == 0 && (first >> 24 & 15) <= 2) {
 		found->version = 5;
 		found->bits = 32;
 		found->hardware = first & 0x3f;
-		found->node = 0; /* one numbering, whatever its forms carry */
+		found->node = 0; /* one sequence for all forms of report, whatever they carry */
 		found->sequence = read32(scratch, 4);
 		report->flags = first >> 22 & 3;
 		part.type = 3;
-		if (!(first >> 24 & 15)) /* no header of a drop or of a queue before the packet */
+		if (!(first >> 24 & 15)) /* no drop or queue header before the packet */
 			part.at = 12;
 	}
 	if (!part.at || !read_packet_at(scratch, report, part.at, part.end, part.type))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* A sink in a wire: frames that come in at one interface go out at another. Those without INT are redirected as they
- * are; of those with plain INT, the head goes to the sink through a ring, and the rest goes on without INT, as
- * `wire/rewrite/strip_kernel` makes it. What is not plain is passed up to the sink's packet socket. */
+/* A sink in a wire: frames that arrive at one interface leave through another. Frames without INT are redirected
+ * unchanged. Of frames with plain INT, the head is passed to the sink through a ring, and the frame is redirected
+ * without INT, in the form that `wire/rewrite/strip_kernel` makes. All other frames are passed up to the sink's packet
+ * socket. */
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -14,12 +15,12 @@
 
 #define MAX_WIRE_TAGS 2
 #define CHUNK 512             /* bytes of one bpf_csum_diff(), whose limit this is before Linux 6.13 */
-#define MAX_SUMMED 0xf000     /* the verifier knows packets of less than 64 KiB */
+#define MAX_SUMMED 0xf000     /* the verifier assumes packets below 64 KiB */
 #define MD_BYTES 12           /* of the INT-MD header */
 #define MAX_WIRE_HOPS 64
 #define KNOWN_ITEMS 0xff80    /* bits of an instruction bitmap whose items are read here */
 #define WIDE_ITEMS 0x0e00     /* of these, items of two words */
-#define USUAL_HEAD 256        /* bytes of a head that are read at first: all headers, most stacks */
+#define USUAL_HEAD 256        /* bytes of a head that are read first: all headers and most stacks */
 #define PLACE (HEAD_ROOM - 1) /* mask of offsets in a head, for the verifier */
 #define ETH_P_QINQ_OLD 0x9100
 #define PROTOCOL_OSPF 89
@@ -38,7 +39,7 @@ struct {
 	__type(value, __u32);
 } output SEC(".maps");
 
-/* Where a processor reads and changes the head of a frame; what follows is what a chunk may touch beyond it. */
+/* Memory in which a CPU reads and changes the head of a frame, with room that a chunk may touch beyond it. */
 struct wire_scratch {
 	struct report_head head;
 	__u8 frame[HEAD_ROOM + CHUNK];
@@ -61,7 +62,7 @@ struct wire_variables {
 /* A frame whose headers have been read up to TCP or UDP. */
 struct headers {
 	__u32 length; /* of the frame */
-	__u32 tagged; /* has an 802.1Q tag first */
+	__u32 tagged; /* begins with an 802.1Q tag */
 	__u32 ip;
 	__u32 l4;
 	__u32 end; /* of the packet, by its IP header */
@@ -99,14 +100,14 @@ inlined int redirect(enum wire_count what, __u32 length)
 	return XDP_REDIRECT;
 }
 
-/* Protocols that carry no packet in which the decoder looks for INT. */
+/* Whether a protocol carries no packet in which the decoder looks for INT. */
 inlined int carries_nothing(__u8 protocol)
 {
 	return protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6 || protocol == IPPROTO_IGMP ||
 	       protocol == IPPROTO_SCTP || protocol == PROTOCOL_OSPF || protocol == PROTOCOL_VRRP;
 }
 
-/* Sums are those of 16-bit numbers as they lie in memory; `swapped` ones are added to them. */
+/* Sums are of 16-bit numbers in memory order; `swapped` numbers are added to them. */
 inlined __u32 swapped(__u32 value)
 {
 	return bpf_htons(value);
@@ -126,8 +127,8 @@ enum form {
 	FORM_UP, /* passed up, for `*why` */
 };
 
-/* Whether the checksum of TCP or UDP is only the sum of the pseudo header: its sender leaves the rest to a card. A
- * whole one may have this value, too. */
+/* Whether the checksum of TCP or UDP is only the sum of the pseudo header, since its sender leaves the rest to the
+ * network card. A complete checksum may happen to have this value, too. */
 inlined int left_to_a_card(void *frame, void *frame_end, const struct headers *found)
 {
 	struct udphdr *udp = frame + found->l4;
@@ -158,7 +159,7 @@ inlined int left_to_a_card(void *frame, void *frame_end, const struct headers *f
 	return check == fold(sum + swapped(size & 0xffff));
 }
 
-/* TCP or UDP in the packet at `found->ip`. */
+/* Read TCP or UDP in the packet at `found->ip`. */
 inlined enum form read_l4(void *frame, void *frame_end, struct headers *found, enum wire_count *why)
 {
 	__be16 *ports = frame + found->l4;
@@ -249,7 +250,7 @@ inlined void put16(struct wire_scratch *scratch, __u32 at, __u32 value)
 	*(__be16 *)(scratch->frame + (at & PLACE)) = bpf_htons(value);
 }
 
-/* The sum in which a number was replaced (RFC 1624 3). */
+/* The sum after a number in it was replaced (RFC 1624, 3). */
 inlined __u64 changed(__u64 sum, __u32 old, __u32 new)
 {
 	return sum + (0xffff ^ swapped(old)) + swapped(new);
@@ -290,7 +291,7 @@ static long add_chunk(__u32 number, void *context)
 	return 0;
 }
 
-/* The sum of a frame's bytes from `at` to `end`; whether they could be read. */
+/* Compute the sum of a frame's bytes from `at` to `end`; returns whether they could be read. */
 inlined int sum_of_frame(struct xdp_md *frame, struct wire_scratch *scratch, __u32 at, __u32 end, __u64 *sum)
 {
 	struct chunks chunks = {.frame = frame, .first = at};
@@ -309,7 +310,7 @@ inlined int sum_of_frame(struct xdp_md *frame, struct wire_scratch *scratch, __u
 	return 1;
 }
 
-/* The checksum at `at` that makes a sum `after` right, which has the checksum in it. */
+/* Write the checksum at `at` that makes the sum `after`, which includes the checksum, correct. */
 inlined void update(struct wire_scratch *scratch, __u32 at, __u32 after, int optional)
 {
 	__u16 *check = (__u16 *)(scratch->frame + (at & PLACE));
@@ -320,17 +321,18 @@ inlined void update(struct wire_scratch *scratch, __u32 at, __u32 after, int opt
 /* A plain INT-MD after TCP or UDP. */
 struct plain_int {
 	__u32 shim;
-	__u32 end;     /* after the stack */
-	__u32 cut;     /* where the bytes begin that are removed */
-	__u32 removed; /* how many */
-	__u32 covered; /* where the checksum of TCP or UDP ends */
+	__u32 end;     /* end of the stack */
+	__u32 cut;     /* start of the bytes that are removed */
+	__u32 removed; /* their number */
+	__u32 covered; /* end of the bytes that the checksum of TCP or UDP covers */
 	__u32 npt;
-	__u32 inserted; /* the UDP header goes, too */
+	__u32 inserted; /* the UDP header is removed, too */
 	__u32 protocol; /* of the packet without INT */
 	__u32 dport;
 };
 
-/* Read the INT of a frame in the scratch; whether it is plain: the decoder takes it, and `strip_usual` strips it. */
+/* Read the INT of a frame in the scratch; returns whether it is plain: the decoder accepts it, and `strip_usual` strips
+ * it. */
 inlined int read_int(struct wire_scratch *scratch, const struct headers *found, __u32 head, struct plain_int *plain)
 {
 	__u32 l4 = found->l4, size = sizeof(struct udphdr);
@@ -390,7 +392,7 @@ inlined int read_int(struct wire_scratch *scratch, const struct headers *found, 
 	return 1;
 }
 
-/* Put the IP header right; returns whether its checksum fits with INT or without. */
+/* Correct the IP header; returns whether its checksum was right with INT or without. */
 inlined int rewrite_ip(struct wire_scratch *scratch, const struct headers *found, const struct plain_int *plain)
 {
 	__u32 ip = found->ip, first = read16(scratch, ip), own_first = first;
@@ -430,8 +432,8 @@ inlined __u64 sum_of_addresses(struct wire_scratch *scratch, const struct header
 	return sum_of_head(scratch, found->ip + at, size) + swapped(found->protocol);
 }
 
-/* Put the header of TCP or UDP right; returns whether its checksum fits with INT or without. `rest`: the sum of what
- * follows the INT. */
+/* Correct the header of TCP or UDP; returns whether its checksum was right with INT or without. `rest`: the sum of the
+ * bytes after the INT. */
 inlined int rewrite_l4(struct wire_scratch *scratch, const struct headers *found, const struct plain_int *plain,
 		       __u64 rest)
 {
@@ -455,7 +457,7 @@ inlined int rewrite_l4(struct wire_scratch *scratch, const struct headers *found
 	return 1;
 }
 
-/* Take a frame whose DSCP or port announces INT. */
+/* Handle a frame whose DSCP or port announces INT. */
 static __noinline int take_int(struct xdp_md *frame, const struct headers *found)
 {
 	__u32 zero = 0;
@@ -463,7 +465,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 	struct wire_scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
 	if (!scratch || !found || !variables.control.read)
 		return up(WIRE_UP_INT);
-	/* the shim has the size of the rest, which few heads have */
+	/* the shim gives the size of the rest; few heads have one */
 	__u32 head = found->length;
 	if (head > USUAL_HEAD)
 		head = USUAL_HEAD;
@@ -508,7 +510,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 	if (cut < 1 || cut > 255 || bpf_xdp_adjust_head(frame, plain.removed))
 		return up(WIRE_UP_LENGTH);
 	if (bpf_xdp_store_bytes(frame, 0, scratch->frame, cut))
-		return XDP_ABORTED; /* never: the bytes were there */
+		return XDP_ABORTED; /* cannot happen: the bytes exist */
 	if (!fitting)
 		add(WIRE_UNVERIFIED);
 	return redirect(WIRE_STRIPPED, found->length);

@@ -1,4 +1,4 @@
-"""What the program of a wire and Python share: `wire.h` in NumPy's words."""
+"""Structures that the program of a wire and Python share: `wire.h` as NumPy types."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class WireCount(IntEnum):
     """What happened to a frame (enum wire_count)."""
 
     FORWARDED = 0
-    """Redirected as it came, without INT."""
+    """Redirected unchanged: without INT."""
     STRIPPED = 1
     """Redirected without its INT."""
     UNVERIFIED = 2
-    """Of these, with a checksum that fits neither with INT nor without."""
+    """Of the stripped ones: with a checksum that was right neither with INT nor without."""
     LOST_HEAD = 3
-    """Of all, without room in the ring for the head: redirected, but not detected."""
+    """Of all redirected ones: without room in the ring for the head, so not detected."""
     FORM = 4
     """Passed up: headers that the program does not read."""
     FRAGMENT = 5
@@ -29,13 +29,13 @@ class WireCount(IntEnum):
     INT = 7
     """Passed up: INT of another form, or damaged."""
     CHECKSUM = 8
-    """Passed up: a checksum of TCP or UDP that its sender left to a card."""
+    """Passed up: a checksum of TCP or UDP that its sender left to its network card."""
     LONG = 9
     """Passed up: longer than the MTU of the output."""
     OFF = 10
     """Passed up: the output cannot send, or the worker has not begun yet."""
     KEPT = 11
-    """Redirected with its INT, since it is to stay."""
+    """Redirected with its INT, since the settings keep it."""
 
     @property
     def label(self) -> str:
@@ -54,7 +54,7 @@ class WireRole(IntEnum):
     INT = 1
     """INT follows."""
     INSERTED = 2
-    """The UDP header was inserted with INT, if the shim does not say otherwise."""
+    """The UDP header was inserted with INT, unless the shim says otherwise."""
     UP = 3
     """A tunnel."""
 
@@ -62,24 +62,24 @@ class WireRole(IntEnum):
 WIRE_COUNTERS = np.dtype(
     [
         ("frames", "<u8", (len(WireCount),)),
-        ("bytes", "<u8"),  # of redirected frames, as they came
+        ("bytes", "<u8"),  # bytes of redirected frames, as received
         ("reserved", "<u8", (3,)),
     ]
 )
-"""Counters of one processor (struct wire_counters)."""
+"""Counters of one CPU (struct wire_counters)."""
 
 WIRE_CONTROL = np.dtype(
     [
         ("on", "<u4"),  # 0: all frames are passed up
-        ("longest", "<u4"),  # bytes of a frame that the output takes, without a VLAN tag
+        ("longest", "<u4"),  # longest frame that the output accepts, bytes, without a VLAN tag
         ("strip", "<u4"),  # 0: INT stays in the frames
-        ("read", "<u4"),  # 0: frames with INT are passed up, since the dialect's INT is another one
+        ("read", "<u4"),  # 0: frames with INT are passed up, since the dialect's INT has another form
         ("dscp", "<u8"),  # bit per DSCP that announces INT
-        ("plain_dscp", "u1", (64,)),  # of such a DSCP, what it becomes if the shim has none
+        ("plain_dscp", "u1", (64,)),  # for each of these DSCPs, its replacement if the shim has none
         ("reserved", "u1", (40,)),
     ]
 )
-"""What Python sets while the program runs (struct wire_control)."""
+"""Values that Python sets while the program runs (struct wire_control)."""
 
 WIRE_VARIABLES = np.dtype(
     [

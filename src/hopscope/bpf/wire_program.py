@@ -1,4 +1,4 @@
-"""The XDP program of a sink in a wire: loaded with a dialect, attached, its counters."""
+"""Loads the XDP program of a sink in a wire for a dialect, attaches it, and reads its counters."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _SAME = (
     (rules.ANY_SHIM_LENGTH, rules.NPT_SHIFTS - rules.ANY_SHIM_LENGTH),
     (rules.ITEMS, rules.TABLE - rules.ITEMS),
 )  # fmt: skip
-"""Rules of a dialect, with their bytes, that are the specification's where the program reads INT."""
+"""Rules (index, length) in which a dialect must not differ from the specification for the program to read
+INT.
+"""
 
 
 class WireProgram:
-    """Forwards what one interface receives to another, and puts heads of INT packets into a ring.
+    """Forwards frames from one interface to another, and puts the heads of INT packets into a ring.
 
-    It is there until `close`, or until this process ends, however it ends.
+    The program is removed by `close`, or when this process ends, even if it is killed.
     """
 
     def __init__(
@@ -39,8 +41,8 @@ class WireProgram:
         path: Path = SOURCES / WIRE_OBJECT,
         name: str = "wire",
     ) -> None:
-        """Load it. `ring_bytes`: of the ring, or the next power of two; `path`: of the object, `name`: of the
-        program in it. Raises CaptureError.
+        """Load the program. `ring_bytes`: size of the ring, rounded up to a power of two; `path`: object
+        file; `name`: name of the program in it. Raises CaptureError.
         """
         self._name = name
         self.ring_bytes = 1 << (ring_bytes - 1).bit_length()
@@ -63,8 +65,8 @@ class WireProgram:
         self._object.put("output", 0, index_of(output))
 
     def attach(self, interface: str, *, generic: bool = True) -> bool:
-        """Run it for what an interface receives; returns whether the driver does (native), not the network
-        stack (generic). Nothing is forwarded before `turn_on`. Raises CaptureError.
+        """Run it on frames that an interface receives; returns True if the driver runs it (native), False if
+        the network stack does (generic). Nothing is forwarded before `turn_on`. Raises CaptureError.
         """
         try:
             return self._object.attach(self._name, index_of(interface), generic=generic)
@@ -72,49 +74,51 @@ class WireProgram:
             raise CaptureError(f"{interface}: {error}") from error
 
     def turn_on(self, mtu: int) -> None:
-        """Forward from now on, to an output with this MTU; 0: the output cannot send, all is passed up."""
+        """Start to forward to an output with this MTU; 0: the output cannot send, frames are passed up."""
         control = self._variables["control"]
         control["longest"] = mtu + _ETHERNET
         control["on"] = mtu > 0
 
     def detach(self) -> None:
-        """Run it no longer; what it sent up stays in the ring."""
+        """Detach the program; heads that it has passed up stay in the ring."""
         self._object.detach()
 
     def counts(self) -> dict[WireCount, int]:
-        """Frames by what became of them."""
+        """Frames by outcome."""
         totals = self._variables["counters"]["frames"].sum(axis=0)
         return {count: int(totals[count]) for count in WireCount}
 
     @property
     def forwarded_bytes(self) -> int:
-        """Bytes of all frames that it forwarded, as they came."""
+        """Bytes of all frames that it forwarded, as received."""
         return int(self._variables["counters"]["bytes"].sum())
 
     def run(self, frame: bytes, repeat: int = 1) -> tuple[int, int]:
-        """Give it a frame, as if an interface had received it: (its verdict, mean ns of `repeat` runs)."""
+        """Run it on a frame as if an interface had received it; (verdict, mean duration of `repeat` runs,
+        ns).
+        """
         return self._object.run(self._name, frame, repeat)
 
     def changed(self, frame: bytes) -> tuple[int, bytes]:
-        """Give it a frame: (its verdict, the frame as it goes on)."""
+        """Run it on a frame; returns (verdict, resulting frame)."""
         return self._object.changed(self._name, frame)
 
     def close(self) -> None:
-        """Detach and free it; `counts` stays."""
+        """Detach and free the program; `counts` stays available."""
         self._variables = self._variables.copy()
         self._object.close()
 
 
 def reads(dialect: Dialect) -> bool:
-    """Whether the program reads the INT of a dialect: its marks may differ from the specification's, its form
-    may not.
+    """Whether the program can read the INT of a dialect: the marks that announce INT may differ from the
+    specification, its form may not.
     """
     table, spec = dialect.table(), DEFAULT.table()
     return all((table[at : at + size] == spec[at : at + size]).all() for at, size in _SAME)
 
 
 def knows(dialect: Dialect) -> bool:
-    """Whether the program can tell frames without INT of a dialect: DSCP or port announce all INT."""
+    """Whether the program can recognise frames without INT in a dialect: DSCP or port announce all INT."""
     return not dialect.table()[rules.UNMARKED]
 
 

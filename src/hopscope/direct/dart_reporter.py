@@ -1,10 +1,10 @@
-"""A switch that writes to collector memory by itself, without a translator (DART 3.1, 6).
+"""A switch that writes to collector memory itself, without a translator (DART 3.1, 6).
 
 An RDMA packet writes to one address, and a switch keeps no state per key, so each report is one copy, whose
 number n is drawn at random. After r reports of a key, N (1 - (1 - 1/N)^r) of its N slots are expected to hold
-it (`theory.copies_present`). If its data changes, old and new copies differ in any order: the layout says
-that copies are `drawn`, and such a key is in conflict. Slot, checksum and collector come from the store's
-hash functions, as in the translator and in queries.
+it (`theory.copies_present`). If its data changes, old and new copies are mixed in any order: the layout marks
+copies as `drawn`, and the key is in conflict. Slot, checksum and collector come from the store's hash
+functions, as in the translator and in queries.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Bytes = npt.NDArray[np.uint8]
 class DartReporter:
     """Reports of one switch to a Key-Write store that is spread over `layout.collectors` collectors.
 
-    `seed`: for the random copy numbers; each switch needs its own. `targets`: the store's number at each
-    collector, in the order in which keys are spread. Per collector a switch keeps only its requester's state:
-    a queue pair and its packet sequence number.
+    `seed`: seed of the random copy numbers; each switch needs its own. `targets`: number of the store at each
+    collector, in the order in which keys are spread. Per collector, a switch keeps only its requester's
+    state: a queue pair and its packet sequence number.
     """
 
     def __init__(

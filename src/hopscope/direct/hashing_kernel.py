@@ -16,7 +16,7 @@ LENGTH = U64(0xD6E8FEB86659FD93)
 CHECKSUM = U64(62)
 """The function that gives a key's checksum; 0 to 15 give its slots."""
 COLLECTOR = U64(63)
-"""The function that chooses its collector."""
+"""The function that chooses a key's collector."""
 ROW_CHECKSUM, ROW_COLLECTOR = U64(16), U64(18)
 """Rows of the CRC tables: 0 to 15 for slots, 16 and 17 for the checksum's halves, 18 for the collector."""
 
@@ -58,7 +58,7 @@ def reduce(h: Any, slots: Any) -> Any:
 def begin(mode: Any, arena: Any, at: Any, count: Any, seed: Any) -> Any:
     """The part of the hash that the functions below share for one key; 0 if the mode is a CRC.
 
-    The mixer is inlined, the CRC is called: 16.6 to 8.9 ns per Key-Write report.
+    The mixer is inlined, the CRC is called: a Key-Write report takes 8.9 ns instead of 16.6.
     """
     if U64(mode) == MIX:
         return key_hash(arena, at, count, seed)
@@ -81,7 +81,7 @@ def checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, bi
         hashed(h, CHECKSUM) if U64(mode) == MIX else _crc_checksum(mode, tables, arena, at, count)
     )  # fmt: skip
     low = value & mask
-    if low == U64(0) and U64(mode) != PUBLISHED:  # all other values take an equal share of what would be 0
+    if low == U64(0) and U64(mode) != PUBLISHED:  # keys that would have 0 are spread over all other values
         return U64(1) + reduce(value, min(mask, U64(0xFFFFFFFF)))
     return low
 

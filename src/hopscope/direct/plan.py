@@ -21,7 +21,7 @@ RATES = {
 }
 """Reports per second of one 6.4 Tb/s switch (DTA Table 1)."""
 FRAME_BYTES = 98
-"""Wire overhead of a write in bytes: preamble and gap 20, Ethernet with its check 18, IPv4 20, UDP 8, BTH 12,
+"""Wire overhead of a write in bytes: preamble and gap 20, Ethernet with its FCS 18, IPv4 20, UDP 8, BTH 12,
 RETH 16, ICRC 4.
 """
 ATOMIC_BYTES = FRAME_BYTES + 12
@@ -55,7 +55,7 @@ class StoreChoice:
     half_life: int
     """Later flows after which a flow is found with probability 0.5."""
     stores: int
-    """Stores over which it has to be spread, since one has at most 2^32 slots."""
+    """Number of stores over which it must be spread, since a store has at most 2^32 slots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,15 +21,15 @@ from .stores.store import KIND, VERSION, Layout, Store, StoreError
 
 @dataclass(frozen=True, slots=True)
 class WriterStart:
-    """A memory on which a writer starts: that of an earlier writer, or of a new epoch."""
+    """The memory on which a writer starts: left by an earlier writer, or of a new epoch."""
 
     generation: int
-    """Below 2^24; no earlier start on the target used it: as the seconds of a clock."""
+    """Number below 2^24 that no earlier start on the target has used, such as the seconds of a clock."""
     memory: npt.NDArray[np.uint8] | None = None
-    """None: it is remote."""
+    """The memory; None: it is remote."""
     epoch: int = 0
     progress: bytes = b""
-    """What the owner of a remote memory says of it (`Primitive.progress`)."""
+    """State of a remote memory, as sent by its owner (`Primitive.progress`)."""
 
 
 class Writer(Protocol):
@@ -56,13 +56,13 @@ class Writer(Protocol):
         """Append the content of caches and batches, as much as fits into `out`; True: call again for the
         rest.
 
-        `now_ns`: only entries that have been idle for longer than the writer allows (None: everything). These
-        calls are the writer's only clock, so idle entries leave at most one call interval late.
+        `now_ns`: append only entries that have been idle for longer than the writer allows; None: everything.
+        These calls are the writer's only clock, so idle entries are written at most one call interval late.
         """
         return False
 
     def begin(self, which: int, start: WriterStart) -> None:
-        """WriterStart on a memory of target `which`."""
+        """Start on a memory of target `which`."""
         return
 
 
@@ -78,16 +78,16 @@ class Primitive:
     `status` (found, empty, conflict), the primitive's own fields, and without an answer its `reason`.
     """
     progress: Callable[[Store], bytes] = lambda store: b""
-    """What a remote writer has to know of a store's content before it goes on."""
+    """State of a store's content that a remote writer needs to continue it."""
 
     @property
     def name(self) -> str:
-        """That of its layout."""
+        """Name of its layout."""
         return self.layout.name
 
     @property
     def opcode(self) -> int:
-        """That of its reports."""
+        """Opcode of its reports."""
         return self.layout.opcode
 
 

@@ -22,8 +22,8 @@ ROUTE = np.dtype(
         ("key_bytes", "u1"),  # 0: any
         ("data_bytes", "u1"),  # 0: any
         ("by_list", "u1"),
-        ("by_frame", "u1"),  # it depends on the source address or the port
-        ("numbered", "u1"),  # its key is a number; number modulo shares is the collector
+        ("by_frame", "u1"),  # 1: it depends on the source address or the port
+        ("numbered", "u1"),  # 1: its key is a number; number modulo shares is the collector
         ("reserved", "u1", 3),
     ]
 )
@@ -36,7 +36,7 @@ REPORTER = np.dtype(
         ("last_ns", "<i8"),
         ("received", "<u8"),
         ("lost", "<u8"),  # numbers skipped or rejected that have not arrived since
-        ("late", "<u8"),  # first arrival, after a higher number
+        ("late", "<u8"),  # numbers that first arrived after a higher one
         ("duplicate", "<u8"),
         ("stale", "<u8"),  # too old to classify; rejected
         ("restarts", "<u8"),
@@ -45,7 +45,7 @@ REPORTER = np.dtype(
         ("suspect", "<u4"),
         ("suspected", "<u4"),
         ("source_port", "<u2"),
-        ("asks", "u1"),  # it has asked for retransmission
+        ("asks", "u1"),  # 1: it has asked for retransmission
         ("reserved", "u1", (5,)),
     ]
 )

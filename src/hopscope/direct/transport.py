@@ -1,4 +1,4 @@
-"""Transports of memory operations: memory of this process here, RoCEv2 in `rdma.requester`."""
+"""Transports of memory operations: to memory of this process (here), over RoCEv2 (in `rdma.requester`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .stores.store import WRITES, Store
 
 
 class Transport(Protocol):
-    """Executes verbs; their `target` is an index into the memories that it reaches."""
+    """Executes verbs; their `target` is the index of one of the memories that it can reach."""
 
     def room(self) -> int:
         """Verbs that it accepts now; 0 if the connection is busy."""
@@ -34,9 +34,9 @@ class MemoryTransport:
         self._payload = readonly(np.zeros(0, np.uint8))
         self._notifier = notifier
         self.stores = list(stores)
-        """Stores by target number; a new epoch replaces one between two calls."""
+        """Stores by target number; a new epoch replaces a store between two calls."""
         self.out_of_bounds = 0
-        """Verbs outside their store; only a bug makes them."""
+        """Verbs outside their store; only a defect causes them."""
 
     def room(self) -> int:
         """Memory always has room."""
@@ -44,7 +44,7 @@ class MemoryTransport:
 
     def submit(self, block: VerbBlock) -> None:
         """Execute the verbs of every store, then publish notices of those with an immediate value."""
-        if self._payload.base is not block.payload:  # the same block comes again and again
+        if self._payload.base is not block.payload:  # the same block is submitted again and again
             self._payload = self._readonly(block.payload)
         if len(self.stores) == 1:
             self._execute(block, 0, len(block))

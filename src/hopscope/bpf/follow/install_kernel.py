@@ -1,4 +1,4 @@
-"""Rows of the detector, copied for the program to watch, and confirmed once reports on their way are seen."""
+"""Copies rows of the detector for the program to watch, and confirms them after all reports on their way."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _UNUSUAL = U64(Mark.UNUSUAL)
 _PROBES = U64(PROBES)
 _FULL = U64(0xFFFFFFFF)
 _PORT = U64(1 << 63)
-"""What makes the number of a port row one of `watched`."""
+"""Bit in `watched` that marks the number of a port row."""
 _MIX = U64(0xFF51AFD7ED558CCD)
 
 
 @inlined
 def state_of_flow(flows: Any, f: Any, states: Any) -> Any:
-    """Hash of all of flow f that decides about events."""
+    """Hash of the state of flow f that decides about events."""
     flow = flows[f]
     h = flow.path_hash ^ U64(flow.hop_count) ^ (U64(flow.state) << U64(8)) ^ (U64(flow.alarm) << U64(16))
     h = (h ^ flow.latency_stored) * _MIX
@@ -44,7 +44,7 @@ def state_of_flow(flows: Any, f: Any, states: Any) -> Any:
 
 @inlined
 def state_of_port(ports: Any, at: Any) -> Any:
-    """Hash of all of a port row that decides about events."""
+    """Hash of the state of a port row that decides about events."""
     row = ports[at]
     stored = U64(row.stored[U64(0)]) ^ (U64(row.stored[U64(1)]) << U64(32))
     return ((row.key ^ U64(row.state)) * _MIX ^ stored) * _MIX ^ U64(row.alarm)
@@ -54,7 +54,7 @@ def state_of_port(ports: Any, at: Any) -> Any:
 def install_port(
     ports: Any, at: Any, limits: Any, base: Any, knobs: Any, k_ports: Any, seen_ports: Any
 ) -> Any:
-    """Have the program watch a row; whether it can."""
+    """Let the program watch a port row; returns whether it can."""
     row = ports[at]
     mask = U64(len(ports)) - U64(1)
     home = spread(weigh(knobs, 0, row.key)) & mask
@@ -101,8 +101,8 @@ def install_flow(
     flows: Any, f: Any, states: Any, limits: Any, overrides: Any, k_tags: Any, k_flows: Any, k_more: Any,
     tags: Any, seen: Any, seen_hops: Any, epoch_ns: Any, lost: Any,
 ) -> Any:  # fmt: skip
-    """Have the program watch a flow; whether it can. Packets of the one before it that are merged nowhere are
-    added to `lost`.
+    """Let the program watch a flow; returns whether it can. Packets of the row's previous flow that are not
+    merged are added to `lost`.
     """
     flow = flows[f]
     count = U64(flow.hop_count)
@@ -174,8 +174,8 @@ def install(
     overrides: Any, knobs: Any, k_tags: Any, k_flows: Any, k_more: Any, k_ports: Any, seen: Any,
     seen_hops: Any, seen_ports: Any, watched: Any, epoch_ns: Any, wanting: Any, lost: Any,
 ) -> Any:  # fmt: skip
-    """Have the program watch the flows of `wanting` reports that went up, and their queues, buffers and
-    ports; returns how many rows of `watched` there are now. `lost` is uint64 [1], see `install_flow`.
+    """Let the program watch the flows of the reports marked in `wanting`, and their queues, buffers and
+    ports; returns the number of rows in `watched`. `lost` is uint64 [1], see `install_flow`.
     """
     n = 0
     for k in range(len(reports)):
@@ -227,7 +227,7 @@ def install(
 def confirm(
     watched: Any, count: Any, flows: Any, states: Any, ports: Any, k_tags: Any, k_flows: Any, k_ports: Any
 ) -> None:
-    """Have the program compare what it watches, unless a report that was on its way has changed it."""
+    """Let the program compare the rows that it watches, except those that a report on its way has changed."""
     for n in range(count):
         at = watched[n, 0]
         if at & _PORT:

@@ -1,4 +1,4 @@
-"""What the program counted and saw last, brought into the detector's flows, queues, buffers and ports."""
+"""Brings the program's counts and latest values into the detector's flows, queues, buffers and ports."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NOWHERE = U64(NOWHERE)
 
 @inlined
 def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any, k_more: Any) -> None:
-    """Give a flow of the detector the latest values, which the program has unless the row is spoiled: the
-    detector may not have seen them yet, or only now what came before them.
+    """Copy the program's latest values to a flow of the detector, unless the row is spoiled: the detector may
+    not have seen them yet, or may just have processed older reports.
     """
     kept, flow = k_flows[f], flows[f]
     if kept.spoiled or not kept.touched:
@@ -45,7 +45,7 @@ def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any, k_more: Any) -> N
 
 @inlined
 def keep_latest_of_port(ports: Any, at: Any, k_ports: Any) -> None:
-    """The same of a queue, buffer or port."""
+    """`keep_latest` for a queue, buffer or port."""
     kept, row = k_ports[at], ports[at]
     if kept.touched and not kept.spoiled and kept.state != _ABSENT and kept.key == row.key:
         for slot in range(U64(2)):
@@ -58,10 +58,10 @@ def merge_flow(
     row: Any, way: Any, tags: Any, flows: Any, states: Any, k_flows: Any, k_more: Any, seen: Any,
     seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
-    """Add what the program counted to a flow of the detector, which is the one that the program has there.
+    """Add the program's counts to a flow of the detector; the program must have the same flow in this row.
 
-    What spoiled a row went up: the detector has its values, or will have them.  The program counts on
-    meanwhile, so each count is read once: what is added is what is noted as seen.
+    A report that spoiled a row was passed up, so the detector has its values, or will have them.  The program
+    keeps counting meanwhile, so each count is read once: the same number is added and recorded as seen.
     """
     f = row * WAY + way
     kept = k_flows[f]
@@ -101,7 +101,7 @@ def merge_changing(
     reports: Any, marks: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_flows: Any, k_more: Any,
     seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
-    """Merge the flows of a batch that the detector may change in ways that the program does not follow."""
+    """Merge the flows of a batch that the detector may change in ways that the program cannot follow."""
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
@@ -121,8 +121,9 @@ def merge_flows(
     start: Any, end: Any, tags: Any, flows: Any, states: Any, k_tags: Any, k_flows: Any, k_more: Any,
     seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> Any:  # fmt: skip
-    """Add what the program counted to the flows of rows `start` to `end`, and let go those that are others
-    now or whose stored values were pushed.  Returns the packets of flows that had left the detector's table.
+    """Add the program's counts to the flows of rows `start` to `end`.  Stop following rows that have a
+    different flow now, or whose stored values were pushed.  Returns the packets of flows that had left the
+    detector's table.
     """
     lost = U64(0)
     for k in range(start, end):
@@ -152,8 +153,8 @@ def merge_flows(
 
 @kernel
 def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any, epoch_ns: Any) -> None:
-    """Add what the program counted to rows `start` to `end` of queues, buffers and ports, and let go those
-    that are others now or whose stored values were pushed.
+    """Add the program's counts to rows `start` to `end` of queues, buffers and ports.  Stop following rows
+    that have a different key now, or whose stored values were pushed.
     """
     for k in range(start, end):
         at = U64(k)
@@ -175,7 +176,7 @@ def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any,
                 kept.metrics[slot].highest = U32(0)
             fence()
             for slot in range(U64(2)):
-                if U64(row.state) >> slot & U64(1):  # what came between both steps is the latest
+                if U64(row.state) >> slot & U64(1):  # a value that arrived between both steps is the latest
                     row.highest[slot] = max(row.highest[slot], kept.metrics[slot].latest)
             keep_latest_of_port(ports, at, k_ports)
         if U64(row.pushed_ns) != seen_ports[at, 1]:

@@ -1,4 +1,4 @@
-"""Rows that the program no longer compares: an unusual report may have changed them, or they are spoiled."""
+"""Ends the comparison of rows that an unusual report may have changed, or that are spoiled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def forget(
     reports: Any, hops: Any, marks: Any, tags: Any, flows: Any, ports: Any, knobs: Any,
     k_tags: Any, k_flows: Any, k_ports: Any,
 ) -> None:  # fmt: skip
-    """Have the program no longer compare what unusual reports may have changed."""
+    """Stop the program from comparing rows that unusual reports may have changed."""
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
@@ -47,8 +47,8 @@ def forget(
 
 @inlined
 def refresh_port(ports: Any, at: Any, k_ports: Any) -> Any:
-    """Give a row of the detector the latest value, which the program has, or make one ABSENT that is spoiled
-    or has another key now; whether the program follows it.
+    """Copy the program's latest value to a row of the detector; make the program's row ABSENT if it is
+    spoiled or has another key now.  Returns whether the program follows the row.
     """
     if k_ports[at].spoiled or k_ports[at].key != ports[at].key:
         k_ports[at].state = _ABSENT
@@ -61,10 +61,10 @@ def drop_spoiled(
     reports: Any, hops: Any, tags: Any, flows: Any, states: Any, ports: Any, knobs: Any, k_tags: Any,
     k_flows: Any, k_more: Any, k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any, wanting: Any,
 ) -> Any:  # fmt: skip
-    """Make rows ABSENT that the program no longer follows, of the flows of these reports; what it counted
-    before is merged.  The others get the program's latest values back, which the detector has overwritten
-    with those of reports that came before.  `wanting` (uint8 [n]) gets 1 for the reports of which it has not
-    all rows; returns their number.
+    """For the flows of these reports, make rows ABSENT that the program can no longer follow, and merge their
+    counts.  Other rows of the detector get the program's latest values back, since the detector has
+    overwritten them with values of older reports.  `wanting` (uint8 [n]) gets 1 for each report of which the
+    program lacks rows; returns the number of these reports.
     """
     n = U64(0)
     for k in range(len(reports)):

@@ -1,4 +1,4 @@
-"""Which rows of the detector and of the program are the same, and which a report is about."""
+"""Finds the rows of the detector and of the program that correspond, and the rows that a report is about."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kept_hop(kept: Any, k_more: Any, h: Any) -> Any:
 
 @inlined
 def common_hops(flow: Any, kept: Any) -> Any:
-    """How many hops a flow of the detector and the program's have at the same places."""
+    """Number of hops at the same places in a flow of the detector and in that of the program."""
     count = min(U64(flow.hop_count), U64(kept.hop_count))
     if count > INLINE and U64(flow.pool_block) != U64(kept.block) + U64(1):
         return INLINE
@@ -41,7 +41,7 @@ def common_hops(flow: Any, kept: Any) -> Any:
 
 @inlined
 def same_flow(flows: Any, f: Any, k_flows: Any) -> Any:
-    """Whether flow f is the one that the program has there."""
+    """Whether the program has flow f in the same row."""
     flow = flows[f]
     row = k_flows[f]
     l4 = pack_l4(flow.sport, flow.dport, flow.proto, flow.ip_version)
@@ -56,7 +56,9 @@ def same_flow(flows: Any, f: Any, k_flows: Any) -> Any:
 
 @inlined
 def find_reported(tags: Any, flows: Any, reports: Any, i: Any, knobs: Any) -> Any:
-    """(row, way) of the flow of report i in the detector's table; way NOT_FOUND if it is not there."""
+    """(row, way) of the flow of report i in the detector's table; way NOT_FOUND if the table does not have
+    it.
+    """
     hashed = hash_report(reports, i, knobs)
     row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
     return row, find_flow(tags, flows, row, tag_of(hashed), reports, i)
@@ -64,7 +66,7 @@ def find_reported(tags: Any, flows: Any, reports: Any, i: Any, knobs: Any) -> An
 
 @inlined
 def remove_flow(f: Any, k_tags: Any, k_flows: Any) -> None:
-    """Have the program compare this flow no longer."""
+    """Stop the program from comparing this flow."""
     k_flows[f].state = _ABSENT
     row = f // WAY
     k_tags[row].ways[f - row * WAY] = U32(0)

@@ -1,4 +1,4 @@
-"""Sequence numbers of sources: which the program follows, and what it counted of them (`merged`)."""
+"""Sequence numbers of sources: the sources that the program follows, and its counts for them (`merged`)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NUMBERED = U8(Flag.NUMBERED)
 _PROBES = U64(PROBES)
 _NOWHERE = U64(NOWHERE)
 
-# Of each source in `merged`.
+# Columns of `merged`, for each source.
 RECEIVED = U64(0)
-"""Reports in sequence that were added."""
+"""Reports in sequence that were added to the detector."""
 SEEN = U64(1)
-"""Those before the last that came up and that the detector has seen."""
+"""Reports in sequence before the last one that was passed up and that the detector has seen."""
 SEEN_WINDOW = U64(2)
-"""Its window then, and its depth; only while RECEIVED is more than SEEN."""
+"""The source's window and depth at that time; valid only while RECEIVED is more than SEEN."""
 SEEN_DEPTH = U64(3)
 MERGED = 4
 
@@ -38,7 +38,7 @@ def set_numbered(reports: Any, marks: Any) -> None:
 
 @inlined
 def is_source(sources: Any, at: Any, k_sources: Any) -> Any:
-    """Whether the detector's row is the source that the program has there."""
+    """Whether the program has the source of the detector's row in the same row."""
     s = sources[at]
     k = k_sources[at]
     return (
@@ -56,9 +56,9 @@ def merge_source(
 ) -> None:
     """Add the reports in sequence up to `received` to a source of the detector.
 
-    `came_up`: the detector has seen all that came up before them.  If `merge_sources` was ahead of that, the
-    difference is taken back, with the window as it was.  Reports after a suspect confirm it: the program
-    follows a source that was silent from its first report on.
+    `came_up`: the detector has seen all reports that were passed up before them.  If `merge_sources` was
+    ahead of that, the difference is taken back, and the window restored.  Reports after a suspect confirm it,
+    since the program follows a source that was silent from its first report on.
     """
     m = merged[at]
     more = received - m[RECEIVED]
@@ -101,7 +101,7 @@ def merge_source(
 def merge_marked(
     marks: Any, rows: Any, received: Any, count: Any, sources: Any, k_sources: Any, merged: Any, epoch_ns: Any
 ) -> None:
-    """Merge the sources of the datagrams of a batch whose numbers the detector is to look at."""
+    """Merge the sources of those datagrams of a batch whose numbers the detector must check."""
     for k in range(count):
         if U64(marks[k]) & U64(Mark.MERGE):
             merge_source(sources, U64(rows[k]), k_sources, merged, received[k], True, epoch_ns)
@@ -111,8 +111,8 @@ def merge_marked(
 def install_sources(
     reports: Any, at_source: Any, sources: Any, knobs: Any, k_sources: Any, merged: Any
 ) -> None:  # fmt: skip
-    """Have the program follow the sequence numbers of these reports' sources; `at_source` is uint32 [frames]:
-    the row of those that it follows, NOWHERE of others.
+    """Let the program follow the sequence numbers of these reports' sources.  `at_source`, uint32 [frames]:
+    row of the source if the program follows it already, else NOWHERE.
     """
     mask = U64(len(sources)) - U64(1)
     for k in range(len(reports)):
@@ -136,14 +136,14 @@ def install_sources(
             ):
                 row = k_sources[at]
                 if row.state == _ABSENT and U64(s.depth) == WINDOW and not s.suspected and not s.silent:
-                    if not is_source(sources, at, k_sources):  # else some may be on their way
+                    if not is_source(sources, at, k_sources):  # else reports may be on their way
                         merged[at, RECEIVED] = merged[at, SEEN] = row.received
                     row.high = s.source_hi
                     row.low = s.source_lo
                     row.node = s.node_id
                     row.hardware = s.hw_id
                     row.bits = s.bits
-                    # half the numbers away: none has come yet
+                    # half the numbers away, since no number has arrived yet
                     row.highest = s.highest ^ (U32(1) << (bits - U32(1)))
                     order()
                     row.state = _SETTLING
@@ -152,7 +152,7 @@ def install_sources(
 
 @kernel
 def merge_sources(sources: Any, k_sources: Any, merged: Any, epoch_ns: Any) -> None:
-    """Merge all sources, and let go those that are silent or others now."""
+    """Merge all sources; stop following those that are silent, or whose row has another source now."""
     for k in range(len(sources)):
         at = U64(k)
         if k_sources[at].state == _ABSENT:

@@ -1,1 +1,3 @@
-"""Collectors: whose stores are queried, here or over HTTP, and which of them has the answer to a key."""
+"""Collectors whose stores are queried, on this machine or over HTTP, and which of them has the answer to a
+key.
+"""

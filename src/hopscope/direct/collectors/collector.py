@@ -13,7 +13,7 @@ from ..stores.folder import store_names
 from ..stores.query import describe_all, query_store, read_list
 
 Epoch = int | Literal["all"] | None
-"""A past epoch, all, newest first until a key is found, or the current one."""
+"""A past epoch; `all`: all epochs, newest first, until a key is found; None: the current epoch."""
 
 
 class CollectorError(HopscopeError):
@@ -21,24 +21,24 @@ class CollectorError(HopscopeError):
 
 
 class Collector(Protocol):
-    """What can be asked of one collector. Raises CollectorError if it cannot be reached, and StoreError for a
+    """Queries to one collector. Methods raise CollectorError if it cannot be reached, and StoreError for a
     query that it cannot answer.
     """
 
     @property
     def name(self) -> str:
-        """How messages and answers call it."""
+        """Its name in messages and answers."""
 
     def stores(self) -> list[dict[str, Any]]:
-        """Descriptions of its stores, as `stores.query.describe_all`."""
+        """Descriptions of its stores, as from `stores.query.describe_all`."""
 
     def query(
         self, store: str, keys: Sequence[str], options: QueryOptions, epoch: Epoch
     ) -> list[dict[str, Any]]:
-        """One object per key, as `stores.query.query_store`."""
+        """One object per key, as from `stores.query.query_store`."""
 
     def read_list(self, store: str, number: int, after: str | None, limit: int) -> tuple[list[str], int, str]:
-        """Entries of a list in hexadecimal, how many were lost, and where to continue."""
+        """(Entries of a list in hexadecimal, number of lost entries, place to continue at)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Queries while keys move between collectors: the owners of now, then those that had a key before.
+"""Queries while keys move between collectors: first to the current owners, then to previous owners of a key.
 
-A new table of owners does not move what is in memory: a key that was written before is where the table of
-that time put it. So there is a generation for each table. A query asks the owner under the newest; if that
-one does not find the key, the owners under older ones, as long as their memory from that time is kept:
+A new table of owners does not move keys that are already in memory: a key stays at the owner under the table
+that was valid when it was written. So each table starts a generation. A query asks the owner in the newest
+generation; if that does not find the key, it asks the owners in older generations, as long as their memory
+from that time is kept:
 
     a key of a generation that ended at T is in the current epoch of its owner until T + epoch_seconds at the
     latest, and in its history until T + (1 + keep_epochs) * epoch_seconds at the latest. Without epochs it is
@@ -22,7 +23,7 @@ from .collector import Collector, CollectorError, Epoch
 from .group import Answer, CollectorGroup
 
 ADDED = ("key-increment", "cardinality")
-"""Primitives of which a key has a part at each collector that had it."""
+"""Primitives for which each collector that had a key has a part of its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,11 @@ class Generation:
     number: int
     group: CollectorGroup
     until_ns: int | None = None
-    """When the next one took effect, ns since 1970; None: it is the current one."""
+    """Time at which the next generation took effect, ns since 1970; None: this is the current one."""
     begins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Epoch of each store at that time, by name of the collector: earlier ones have no keys of it."""
+    """Epoch of each store when the generation began, by name of the collector: earlier epochs have no keys of
+    it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +50,19 @@ class Kept:
     """Past epochs that are kept."""
 
     def answers_until(self, until_ns: int, epoch: Epoch) -> int | None:
-        """Up to when a generation that ended at `until_ns` may answer; None: for ever."""
+        """Time until which a generation that ended at `until_ns` may answer; None: forever."""
         if not self.epoch_ns:
             return None
         return until_ns + self.epoch_ns * (1 if epoch is None else 1 + self.epochs)
 
 
 class CollectorGenerations(CollectorGroup):
-    """Generations of owners, oldest first; the last is the current one. It is asked as a `CollectorGroup`.
+    """Generations of owners, oldest first; the last is the current one. Has the methods of a
+    `CollectorGroup`.
 
-    Answers of an older generation's owner have its number as `generation`. A counter that was moved in the
-    current epoch is the sum of its parts; of a sketch that was, the larger part is the answer, with a
-    `reason`. A list is read at its older owners first.
+    Answers from the owner in an older generation have its number as `generation`. For a counter that moved in
+    the current epoch, the answer is the sum of its parts; for a sketch that moved, it is the larger part,
+    with a `reason`. A list is read at its older owners first.
     """
 
     def __init__(self, generations: Sequence[Generation], kept: Kept) -> None:
@@ -104,7 +108,9 @@ class CollectorGenerations(CollectorGroup):
         return self._newest.group.owners(layout, texts)
 
     def _layout(self, store: str) -> Layout:
-        """Lists that each collector numbers itself would have other numbers after a change."""
+        """Layout of a store. Raises StoreError if it is not spread over the shares: lists that each collector
+        numbers itself would change their numbers with the owners.
+        """
         layout = super()._layout(store)
         if layout.collectors != self._newest.group.share_count:
             raise StoreError(
@@ -116,7 +122,7 @@ class CollectorGenerations(CollectorGroup):
     def read_list(
         self, store: str, number: int, after: str | None = None, limit: int = 4096
     ) -> tuple[list[str], int, str]:
-        """See `CollectorGroup.read_list`; a place is NAME:PLACE of each owner, separated by commas."""
+        """See `CollectorGroup.read_list`; the place is NAME:PLACE for each owner, separated by commas."""
         places = dict(part.partition(":")[::2] for part in after.split(",")) if after else {}
         lost, entries = 0, []
         for name, group in self._owners_of_list(store, number):
@@ -139,7 +145,9 @@ class CollectorGenerations(CollectorGroup):
     def _ask(
         group: CollectorGroup, store: str, texts: Sequence[str], options: QueryOptions, epoch: Epoch
     ) -> list[Answer]:
-        """As `query` of the group; of one collector, too, answers name it, and say if it is unreachable."""
+        """`query` of the group, but answers name the collector, or say that it is unreachable, even if it is
+        the only one.
+        """
         only, *others = group.collectors
         if others:
             return group.query(store, texts, options, epoch)
@@ -161,7 +169,7 @@ class CollectorGenerations(CollectorGroup):
         return found
 
     def _epochs(self, store: str, epoch: int) -> dict[str, bool]:
-        """Which collectors have this epoch of a store; one that cannot be reached may."""
+        """Whether each collector has this epoch of a store; one that cannot be reached may have it."""
 
         def has(collector: Collector) -> bool:
             try:
@@ -184,7 +192,7 @@ class CollectorGenerations(CollectorGroup):
 
 
 def _merged(primitive: str, parts: Sequence[Answer]) -> Answer:
-    """One answer of those of a key's owners, newest first."""
+    """Merge the answers of a key's owners, newest first, into one."""
     lacking = next((part for part in parts if part["status"] == UNREACHABLE), None)
     found = [part for part in parts if part["status"] == "found"]
     if lacking is not None and (primitive in ADDED or not found):
@@ -195,11 +203,11 @@ def _merged(primitive: str, parts: Sequence[Answer]) -> Answer:
         return found[0]
     merged: dict[str, Any] = dict(found[0])
     if primitive == "key-increment":
-        merged["counter"] = sum(part["counter"] for part in found) % 2**64  # as each counts
+        merged["counter"] = sum(part["counter"] for part in found) % 2**64  # counters wrap around
         merged["bound"] = sum(part["bound"] for part in found)
         merged["risk"] = min(1.0, sum(part["risk"] for part in found))
     else:
         merged = dict(max(found, key=lambda part: part["estimate"]))
-        merged["reason"] = "moved in this epoch: at least so many"
+        merged["reason"] = "moved in this epoch: this is a lower bound"
     merged["collector"] = ", ".join(part["collector"] for part in found)
     return merged

@@ -1,4 +1,4 @@
-"""Queries over all collectors: each key is asked of the collector that has it (DART 3.2, steps 1 and 2)."""
+"""Queries over all collectors: each key is queried at the collector that has it (DART 3.2, steps 1 and 2)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .owners import owners_of
 
 T = TypeVar("T")
 DESCRIBED_SECONDS = 10.0
-"""How long the layout of a store is taken to be what it was."""
+"""How long the layout of a store is cached."""
 ASKED = 4
-"""Collectors that are asked for it at once."""
+"""Number of collectors that are asked for a layout at the same time."""
 Answer = dict[str, Any]
 
 
 class CollectorGroup:
     """The collectors over which keys are spread, in the order of their numbers.
 
-    `shares`: the collector of each share of the keys; None: collector n has share n. One collector is asked
-    as it is. Methods raise StoreError for a query without sense, and CollectorError if no collector can be
-    reached.
+    `shares`: the collector of each share of the keys; None: collector n has share n. Queries to a single
+    collector are passed on unchanged. Methods raise StoreError for an invalid query, and CollectorError if no
+    collector can be reached.
     """
 
     def __init__(self, collectors: Sequence[Collector], shares: Sequence[int] | None = None) -> None:
@@ -41,11 +41,11 @@ class CollectorGroup:
 
     @property
     def share_count(self) -> int:
-        """Shares of the keys."""
+        """Number of shares of the keys."""
         return len(self._shares)
 
     def stores(self) -> list[Answer]:
-        """Descriptions of the stores of all collectors; of several, with `collector`."""
+        """Descriptions of the stores of all collectors; with `collector` if there are several."""
         if len(self.collectors) == 1:
             return self.collectors[0].stores()
 
@@ -61,8 +61,8 @@ class CollectorGroup:
     def query(self, store: str, texts: Sequence[str], options: QueryOptions, epoch: Epoch) -> list[Answer]:
         """One object per key: the key as given, `status` and the fields of the store's primitive.
 
-        Of several collectors, an answer names its `collector`; its status is `unreachable` if that one cannot
-        be reached. Keys may have different lengths.
+        If there are several collectors, an answer names its `collector`, and its status is `unreachable` if
+        that collector cannot be reached. Keys may have different lengths.
         """
         found = {
             row: answer
@@ -138,8 +138,8 @@ class CollectorGroup:
         return str(self._description(store)["primitive"])
 
     def spread_over(self, store: str) -> int:
-        """Collectors over which a store is spread if only one of them is asked: what is empty there may be
-        at another. Else 0.
+        """Number of collectors over which a store is spread if only one of them is asked: a key that is empty
+        there may be at another collector. Else 0.
         """
         collectors = self._layout(store).collectors
         return collectors if len(self._shares) == 1 and collectors > 1 else 0
@@ -149,7 +149,7 @@ class CollectorGroup:
         return StoreSpec.of(store, found["primitive"], found["layout"]).layout
 
     def _description(self, store: str) -> Answer:
-        """Description of a store by a collector that has it, kept for a while."""
+        """Description of a store by a collector that has it; cached for DESCRIBED_SECONDS."""
         until, found = self._described.get(store, (0.0, {}))
         if not found or time.monotonic() > until:
             found = self._describe(store)
@@ -157,7 +157,7 @@ class CollectorGroup:
         return found
 
     def _describe(self, store: str) -> Answer:
-        """Ask a few collectors at a time: one that does not answer delays nothing."""
+        """Ask a few collectors at a time, so that one that does not answer delays nothing."""
         names: set[str] = set()
         errors: list[CollectorError] = []
         for first in range(0, len(self.collectors), ASKED):
@@ -180,13 +180,13 @@ class CollectorGroup:
         raise StoreError(f"unknown store {store!r}; known: {', '.join(sorted(names)) or 'none'}")
 
     def _each(self, work: Callable[[Any], T], over: Sequence[Any]) -> list[T]:
-        """Results of work that waits for other machines, done for all at once."""
+        """Results of `work` for each item of `over`, run concurrently, since it waits for other machines."""
         with ThreadPoolExecutor(min(len(self.collectors), 16)) as pool:
             return list(pool.map(work, over))
 
 
 def _by_length(texts: Sequence[str]) -> list[list[int]]:
-    """Rows of keys, by their length in bytes."""
+    """Rows of keys, grouped by their length in bytes."""
     rows: dict[int, list[int]] = {}
     for row, text in enumerate(texts):
         rows.setdefault(len(parse_key(text)), []).append(row)
@@ -194,10 +194,10 @@ def _by_length(texts: Sequence[str]) -> list[list[int]]:
 
 
 def merge_copies(answers: Sequence[Answer], consensus: int, drawn: bool) -> Answer:
-    """The answer to a key whose copies are at different collectors; `answers` in the order of the copies, one
-    of each collector.
+    """The answer to a key whose copies are at different collectors; `answers` has one answer of each
+    collector, in the order of the copies.
 
-    As `key_write.query` over all stores: the lowest copy is the newest, unless copies are drawn at random.
+    As in `key_write.query` over all stores, the lowest copy is the newest, unless copies are drawn at random.
     """
     lacking = next((answer for answer in answers if answer["status"] == UNREACHABLE), None)
     found = [answer for answer in answers if answer["status"] == "found"]
@@ -206,7 +206,7 @@ def merge_copies(answers: Sequence[Answer], consensus: int, drawn: bool) -> Answ
     if not found:
         return lacking or answers[0]
     votes: Counter[str] = Counter()
-    for answer in found:  # neighbouring shares may be at one collector
+    for answer in found:  # neighbouring shares may belong to one collector
         votes[answer["data"]] += answer["votes"]
     newest = found[0]
     if drawn and len(votes) > 1:

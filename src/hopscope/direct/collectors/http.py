@@ -16,24 +16,26 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 KEYS = 200
-"""Keys of one request: a request has at most 64 KiB."""
+"""Most keys in one request: a request has at most 64 KiB."""
 VALUES_BYTES = 30_000
-"""Most characters of the values that a hop can have."""
+"""Most characters for the values that a hop can have."""
 _LARGE = {"counter", "estimate"}
-"""Numbers of an answer that are text above 2^53 - 1."""
+"""Numbers in an answer that are text if they are above 2^53 - 1."""
 _PLACE = "/api/v0/direct/stores"
 
 
 @cache
 def _trusted() -> SSLContext:
-    """Certificates that are trusted, read once: httpx would read them for each request, in 18 ms."""
+    """Trusted certificates, read once: httpx would read them for each request, which takes 18 ms."""
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)
 
 
 class HttpCollector:
-    """Asks a collector's API, as `http://192.0.2.7:8080`, about its own stores. `token`: of that API."""
+    """Queries a collector's API, such as `http://192.0.2.7:8080`, for its own stores. `token`: token of that
+    API.
+    """
 
     def __init__(self, url: str, token: str | None = None, timeout_seconds: float = 5.0) -> None:
         self.name = url.rstrip("/")

@@ -13,10 +13,11 @@ from .group import CollectorGroup
 def open_collectors(
     places: Sequence[str], stores: Path, *, token: str | None = None, timeout_seconds: float = 5.0
 ) -> CollectorGroup:
-    """Collectors by the address of their API, or their data folder; without any, that of the folder `stores`.
+    """Collectors at `places`, each the address of an API or a data folder; without places, the folder
+    `stores`.
 
-    There is a place for each share of the keys: one that is named several times is one collector with several
-    shares. `token`: of the APIs.
+    There is one place for each share of the keys; a place that is named several times is one collector with
+    several shares. `token`: token of the APIs.
     """
     if not places:
         return CollectorGroup([LocalCollector(stores)])
@@ -28,7 +29,7 @@ def open_collectors(
 
 
 def open_collector(place: str, *, token: str | None = None, timeout_seconds: float = 5.0) -> Collector:
-    """The collector at the address of its API, or with this data folder, or folder of stores."""
+    """The collector at a place: the address of its API, its data folder, or its folder of stores."""
     if "://" in place:
         from .http import HttpCollector
 

@@ -17,12 +17,14 @@ Owners = npt.NDArray[np.int64]
 def owners_of(
     layout: Layout, keys: npt.NDArray[np.uint8], shares: Owners, copies: int | None = None
 ) -> tuple[Owners, list[str]]:
-    """Collectors of keys, int64 [copies, keys], and the keys to ask them for, as text.
+    """Collectors of keys, int64 [copies, keys], and the keys, as text, under which these collectors have
+    them.
 
     `keys`: uint8 [keys, bytes]; for Append and cardinality they are numbers. `shares`: the collector of each
     share of the keys, int64 [layout.collectors]: the look-up table of DART 3.2. There is one row, except for
-    a store whose copies are spread over collectors. Lists of a store that is not spread are numbered on from
-    one collector to the next; a collector counts its own from 0. Raises StoreError.
+    a store whose copies are spread over collectors. In a store that is not spread, the numbers of lists
+    continue from one collector to the next, while each collector counts its own lists from 0. Raises
+    StoreError.
     """
     texts = [f"0x{bytes(key).hex()}" for key in keys]
     if isinstance(layout, AppendLayout) and layout.collectors != len(shares):

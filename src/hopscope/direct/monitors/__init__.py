@@ -1,1 +1,1 @@
-"""Monitors: what they share, and in `systems/` the systems of DTA's Table 2."""
+"""Monitors: their common code, and in `systems/` the systems of DTA's Table 2."""

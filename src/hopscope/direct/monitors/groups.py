@@ -70,8 +70,8 @@ class Groups:
         )
 
     def previous(self, values: npt.NDArray[Any], before: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Value of the previous row with the same number; for its first row the value in `before`
-        [numbers].
+        """Value of the previous row with the same number; for the first row of a number, its value in
+        `before` [numbers].
         """
         ordered = values[self.order]
         shifted = np.empty_like(ordered)

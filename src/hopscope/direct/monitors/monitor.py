@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.uint64]
 
 @dataclass(slots=True)
 class Reports:
-    """DTA reports of one primitive, as a translator takes them."""
+    """DTA reports of one primitive, the input of a translator."""
 
     records: Records
     """DTA records, in order of time."""
@@ -58,7 +58,7 @@ class Monitor:
     primitive: ClassVar[str]
     """Name of the primitive (`primitive.named`)."""
     description: ClassVar[str]
-    """What it reports."""
+    """Description of its reports."""
     sizes: ClassVar[str]
     """Bytes of a report's key and data, as text."""
     source: ClassVar[str]
@@ -93,7 +93,7 @@ class Monitor:
         return key
 
     def decode(self, data: bytes) -> dict[str, Any] | None:
-        """The fields of a report's data, as JSON; None: the data are not this monitor's."""
+        """The fields of a report's data, as JSON; None: the data is not from this monitor."""
         if not self.fields or len(data) != sum(width for _, width in self.fields):
             return None
         found, at = {}, 0
@@ -136,7 +136,7 @@ def reports(opcode: int, keys: Bytes, data: Bytes, **fields: npt.ArrayLike) -> R
 
 
 def appended(lists: npt.ArrayLike, data: Bytes) -> Reports:
-    """Reports of entries, uint8 [reports, bytes], to lists: one for all, or integers [reports]."""
+    """Reports that append entries, uint8 [reports, bytes], to lists: one for all, or integers [reports]."""
     which = np.broadcast_to(np.asarray(lists), len(data))
     return reports(Opcode.APPEND, packed((which, 4)), data, list=which)
 
@@ -173,7 +173,7 @@ def unpacked(rows: Bytes, *widths: int) -> list[Numbers]:
 
 
 def mix64(x: npt.ArrayLike) -> Numbers:
-    """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`, of an array."""
+    """Finaliser of MurmurHash3 (64 bit) for an array, as in `jit.mix64`."""
     mixed: Numbers = np.atleast_1d(np.asarray(x)).astype(np.uint64)
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(multiplier)
@@ -190,7 +190,7 @@ def sampled(packets: npt.ArrayLike, rate: int) -> npt.NDArray[np.bool_]:
 
 
 def entering(observations: Records) -> Records:
-    """Observations at the first switch: every packet once, dropped there or not."""
+    """Observations at the first switch: every packet once, whether it was dropped there or not."""
     inside: Records = observations[observations["hop"] == 1]
     return inside
 

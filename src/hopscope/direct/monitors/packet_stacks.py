@@ -1,4 +1,4 @@
-"""Values that a packet collects from switch to switch (INT-MD): the sink sees those of its whole path."""
+"""Values that a packet collects from switch to switch (INT-MD); the sink sees those of the whole path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PacketStacks:
 
     def __init__(self, hops: int) -> None:
         self.hops = hops
-        """Maximum switches of a path; later ones are cut off."""
+        """Maximum number of switches of a path; further ones are cut off."""
         self._waiting = np.zeros(0, OBSERVATION)
 
     def at_sinks(self, observations: Records, field: str) -> tuple[Records, npt.NDArray[np.uint32]]:

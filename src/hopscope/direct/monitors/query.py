@@ -14,7 +14,9 @@ from .registry import MONITORS, make_monitors
 
 
 def monitor_of(store: str, name: str | None = None) -> Monitor | None:
-    """The monitor of this name, or whose name is that of the store. Raises MonitorError."""
+    """The monitor of this name; without `name`, the monitor named like the store, if any. Raises
+    MonitorError.
+    """
     if name is None and store not in MONITORS:
         return None
     (monitor,) = make_monitors([name or store]).values()
@@ -29,7 +31,7 @@ def query_decoded(
     epoch: Epoch = None,
     monitor: Monitor | None = None,
 ) -> list[dict[str, Any]]:
-    """Answers as `CollectorGroup.query`, with `decoded` if they are found and are the monitor's.
+    """Answers of `CollectorGroup.query`, with `decoded` if they are found and come from the monitor.
 
     Raises StoreError and CollectorError.
     """
@@ -46,7 +48,7 @@ def query_decoded(
 
 
 def decode_entries(entries: Sequence[str], monitor: Monitor | None) -> list[dict[str, Any]]:
-    """Entries of a list, `data` in hexadecimal, with `decoded` if they are the monitor's."""
+    """Entries of a list, with `data` in hexadecimal, and `decoded` if they come from the monitor."""
     found: list[dict[str, Any]] = []
     for entry in entries:
         decoded = monitor and monitor.decode(bytes.fromhex(entry))

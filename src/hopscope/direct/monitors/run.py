@@ -30,7 +30,7 @@ class MonitorRun:
         self._translate(self.monitor.observe(observations))
 
     def flush(self) -> None:
-        """Report the monitor's remaining state, and write the translator's."""
+        """Report the monitor's remaining state, and write the reports that the translator holds."""
         self._translate(self.monitor.flush())
         while not self.translator.flush():
             pass

@@ -39,7 +39,7 @@ class AppendWriter(Writer):
         self._kernel, self._readonly = append_kernel, readonly
         self.layout = layout
         self.idle_ns = idle_ns
-        """`flush(out, now_ns)` writes a batch whose oldest entry has waited for so long."""
+        """`flush(out, now_ns)` writes a batch whose oldest entry has waited for this long."""
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._pending = np.zeros(layout.lists * layout.slot_bytes, np.uint8)
@@ -91,11 +91,11 @@ class AppendWriter(Writer):
         return False
 
     def begin(self, which: int, start: WriterStart) -> None:
-        """Continue the lists of collector `which` after their ends in its memory; start a new generation of
-        those that are empty.
+        """Continue the lists of collector `which` after their ends in its memory; start a new generation for
+        empty lists.
 
-        Waiting entries stay and go to the new memory. If this writer has numbered more entries of a list than
-        have arrived, the next batch says so, and readers count them as lost.
+        Waiting entries stay, and are written to the new memory. If this writer has numbered more entries of a
+        list than have arrived, the next batch says so, and readers count them as lost.
         """
         from ...base.jit import readonly
         from .append_kernel import resume
@@ -122,7 +122,7 @@ class AppendWriter(Writer):
 
 
 def list_ends(memory: npt.NDArray[np.uint8], layout: AppendLayout) -> Records:
-    """Ends of the lists in a memory that are not empty, LIST_END."""
+    """Ends of the nonempty lists in a memory, LIST_END."""
     from ...base.jit import readonly
     from .append_kernel import ends
 

@@ -128,7 +128,7 @@ def sweep(
 
 @kernel
 def ends(memory: Any, params: Any, out: Any) -> Any:
-    """Ends of the lists in a memory, in `out`, LIST_END; returns the number of those that are not empty."""
+    """Write the ends of the nonempty lists in a memory to `out`, LIST_END; returns their number."""
     count = U64(0)
     for number in range(params[place.SLOTS]):
         generation, batch, entries = newest(memory, params, number, True)
@@ -156,7 +156,7 @@ def resume(ends: Any, params: Any, generation: Any, which: Any, collectors: Any,
             numbered = load64(pending, at) >> U64(32)
             same = (load64(pending, at + U64(8)) >> U64(8)) & U64(0xFFFFFF) == begun
             if same and (numbered - entries) & WORD < U64(0x80000000):
-                entries = numbered  # those between were lost with a connection
+                entries = numbered  # the entries between were lost with a connection
         count = pending[at + U64(8)]
         open_slot(pending, at, batch, entries, begun)
         pending[at + U64(8)] = count

@@ -39,12 +39,12 @@ MAX_BATCH = 16
 LIST_END = np.dtype(
     [
         ("list", "<u4"),
-        ("batch", "<u4"),  # the next one
-        ("entries", "<u4"),  # before it, lower 32 bits
+        ("batch", "<u4"),  # number of the next batch
+        ("entries", "<u4"),  # entries before it, lower 32 bits
         ("generation", "<u4"),
     ]
 )
-"""The end of a list, 16 bytes: what its writer has to know to continue it."""
+"""The end of a list, 16 bytes: the state that a writer needs to continue it."""
 HEAD_BYTES = 12
 """Bytes before the entries of a slot."""
 

@@ -58,8 +58,9 @@ def batch_at(memory: Any, ring: Any, batch: Any, generation: Any, params: Any) -
 def newest(memory: Any, params: Any, number: Any, every: Any) -> Any:
     """The end of a list:
 
-    (generation, next batch, entries before it); generation UNKNOWN: it is empty. `every`: inspect every slot.
-    Otherwise a binary search finds the end; if writes were lost it may find the end of what came before them.
+    (generation, next batch, entries before it); generation UNKNOWN: the list is empty. `every`: inspect every
+    slot. Otherwise a binary search finds the end; if writes were lost, it may find the end of the entries
+    before them.
     """
     size, batches = slot_bytes(params), params[place.BATCHES]
     ring = U64(number) * params[place.STRIDE]
@@ -118,9 +119,9 @@ def renewed(tail: Any, memory: Any, ring: Any, size: Any) -> Any:
 
 @inlined
 def skip_gap(tail: Any, memory: Any, ring: Any, params: Any) -> Any:
-    """Whether the next batch was lost, since a later one is there; the tail is then set after the gap.
+    """Whether the next batch was lost, since a later one exists; the tail is then set after the gap.
 
-    Looks 1, 2, 4 … batches ahead, so a gap is detected once as many batches have followed it as it has.
+    Looks 1, 2, 4 … batches ahead, so a gap is detected once it is followed by as many batches as it has.
     """
     batches, number = params[place.BATCHES], U64(tail["number"])
     generation = U64(tail["generation"])
@@ -149,7 +150,7 @@ def poll(tails: Any, start: Any, memory: Any, params: Any, out: Any, lists: Any)
         which = (U64(start) + turn) % turns
         tail = tails[which]
         ring = U64(tail["list"]) * params[place.STRIDE]
-        for _ in range(batches * U64(2) + U64(4)):  # a walk to the oldest, then every slot once
+        for _ in range(batches * U64(2) + U64(4)):  # a walk to the oldest slot, then every slot once
             if count + params[place.BATCH] > room:
                 return count, which
             at = ring + (U64(tail["number"]) & (batches - U64(1))) * size

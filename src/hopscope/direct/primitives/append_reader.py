@@ -1,4 +1,4 @@
-"""Readers of Append's lists (DTA A.3): each has its own tail and counts the entries that it was too slow to
+"""Readers of Append's lists (DTA A.3): each has its own tail, and counts entries that it was too slow to
 read.
 """
 
@@ -92,7 +92,7 @@ class ListReader:
 
     def __init__(self, store: Store, number: int, start: Start = "new", place: str | None = None) -> None:
         self._reader = ListsReader(store, [number], start)
-        self._skip = 0  # entries of the next batch that were read before
+        self._skip = 0  # entries of the next batch that have been read already
         if place is not None:
             tail = self._reader.tails[0]
             tail["number"], tail["entries"], tail["generation"], self._skip = _parse_place(place)
@@ -123,7 +123,7 @@ class ListReader:
         return np.concatenate(parts), int(tail["lost"]) - before
 
     def _return(self, entries: int, read: int) -> None:
-        """Go back before the last batch, of `entries`, of which `read` are read."""
+        """Go back to before the last batch of `entries` entries, of which `read` have been read."""
         tail = self._reader.tails[0]
         tail["number"] = (int(tail["number"]) - 1) & _NUMBERS
         tail["entries"] = (int(tail["entries"]) - entries) & 0xFFFFFFFF
@@ -138,7 +138,7 @@ class ListReader:
 
     @property
     def restarts(self) -> int:
-        """New generations seen."""
+        """Number of new generations seen."""
         return int(self._reader.tails["restarts"][0])
 
 
@@ -148,13 +148,13 @@ def generation_of(store: Store, number: int) -> int:
 
 
 def generation_of_place(place: str) -> int:
-    """The generation of the list that a `place` is in. Raises StoreError."""
+    """The generation of the list in a `place`. Raises StoreError."""
     return _parse_place(place)[2]
 
 
 def _parse_place(text: str) -> tuple[int, ...]:
-    """Parse a `place`: batch, entries before it, generation, and entries read of it. An invented one does no
-    harm. Raises StoreError.
+    """Parse a `place`: batch, entries before it, generation, and entries of the batch already read. A made-up
+    place does no harm. Raises StoreError.
     """
     numbers = tuple(int(part) if part.isascii() and part.isdecimal() else -1 for part in text.split("-"))
     numbers = (*numbers, 0) if len(numbers) == 3 else numbers

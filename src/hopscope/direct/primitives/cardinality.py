@@ -1,4 +1,5 @@
-"""Distinct elements: HyperLogLog by RDMA writes, a primitive beside DTA's own (DTA 4, Extensibility).
+"""Distinct elements: HyperLogLog with RDMA writes, a primitive in addition to DTA's own (DTA 4,
+Extensibility).
 
 A report names a sketch (its key, 4 bytes) and an element (its data, 1 to 64 bytes: a flow, an address). The
 upper `precision` bits of the element's hash choose one of ``2^precision`` registers; the rank is the number
@@ -103,12 +104,12 @@ class CardinalityWriter(Writer):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Writes sent, and writes filtered since they would change nothing."""
+        """Writes sent, and writes filtered because they would change nothing."""
         return dict(zip(("sent", "filtered"), self._counters.tolist(), strict=True))
 
 
 def registers(store: Store, sketch: int) -> npt.NDArray[np.uint8]:
-    """Registers of a sketch, uint8 [2^precision]; those of a union are their maximum. Raises StoreError."""
+    """Registers of a sketch, uint8 [2^precision]; a union has the maxima of registers. Raises StoreError."""
     from ...base.jit import readonly
     from .cardinality_kernel import read
 
@@ -126,7 +127,7 @@ def estimate(values: npt.NDArray[np.uint8]) -> tuple[float, float]:
 
     Ertl's improved raw estimator (New cardinality estimation algorithms for HyperLogLog sketches, 2017,
     algorithm 6): unbiased from the first element on, where the classic estimator needs linear counting.
-    Raises StoreError if all registers are at their maximum, as only a faulty or hostile writer makes them.
+    Raises StoreError if all registers are at their maximum, which only a faulty or hostile writer causes.
     """
     count = len(values)
     histogram = np.bincount(np.minimum(values, RANKS), minlength=RANKS + 1).tolist()

@@ -1,8 +1,8 @@
-"""Combines fetch-and-adds: what is added to one counter within some time becomes one operation.
+"""Combines fetch-and-adds: additions to one counter within some time become one operation.
 
 ===================== ==========================================================================
 `verbs`, `fill`       VERB [room], uint64 [2], see `rdma.records.VerbBlock`
-`held`, `sums`        uint64 [power of two]: a counter, see `number_of`, or 0; what is to be added to it
+`held`, `sums`        uint64 [power of two]: a counter, see `number_of`, or 0; the sum to add to it
 `state`               uint64 [2]: COMBINED, WAITING
 ===================== ==========================================================================
 """
@@ -40,8 +40,8 @@ def put(verb: Any, number: Any, total: Any) -> None:
 
 @kernel
 def combine(first: Any, held: Any, sums: Any, state: Any, verbs: Any, fill: Any) -> None:
-    """Hold the additions of the verbs from `first` on. In the block remain those with a notice, and sums of
-    counters whose row another took.
+    """Hold the additions of the verbs from `first` on. Verbs with a notice, and sums of counters whose row
+    was taken by another counter, remain in the block.
     """
     mask = U64(held.shape[0]) - U64(1)
     count = U64(first)
@@ -69,7 +69,7 @@ def combine(first: Any, held: Any, sums: Any, state: Any, verbs: Any, fill: Any)
 
 @kernel
 def release(first: Any, held: Any, sums: Any, state: Any, verbs: Any, fill: Any) -> Any:
-    """Append what waits from row `first` on. Returns the row to continue with, or the number of rows."""
+    """Append waiting sums from row `first` on. Returns the row to continue with, or the number of rows."""
     rows = U64(held.shape[0])
     for row in range(U64(first), rows):
         if held[row] == U64(0):

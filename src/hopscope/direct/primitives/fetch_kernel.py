@@ -1,4 +1,5 @@
-"""Private copies of slots or chunks that may be written meanwhile: they are fetched until two are equal.
+"""Private copies of slots or chunks that may be written meanwhile: they are copied until two copies are
+equal.
 
 Parameters: `places`: uint64 [keys * copies], offsets; `owners`: uint64 [keys], first collectors; `look`:
 uint8 [keys], keys to process; `slots`: uint8 [keys * copies * stride + 8], the copies.

@@ -5,9 +5,9 @@ little-endian, which wrap around. All N functions share one row. A copy that has
 copy of the same key is not added again.
 
 A key's counter is the minimum of its N slots. It is never too small if every report of the key had as many
-copies as the query reads; it is too large by what other keys added to all of these slots. With T the sum of
-what all other keys added and M slots, other keys add N T / M to a slot on average. By Markov's inequality a
-slot exceeds its true value by e N T / M with a probability of at most 1/e; additions to different slots are
+copies as the query reads; it is too large if other keys have added to all of these slots. With M slots and a
+sum T of the additions of all other keys, other keys add N T / M to a slot on average. By Markov's inequality
+a slot exceeds its true value by e N T / M with a probability of at most 1/e; additions to different slots are
 negatively associated, so all N exceed it with at most e^-N. That is the guarantee of a count-min sketch of N
 rows of width M / N (Cormode and Muthukrishnan): eps = e N / M, delta = e^-N. `bound` computes it from the
 memory.
@@ -66,9 +66,9 @@ class KeyIncrementLayout(Layout):
 class KeyIncrementWriter(Writer):
     """Turns reports into fetch-and-adds.
 
-    After `combine`, what is added to one counter within `idle_ns` becomes one of them: aggregation at the
-    translator (DTA 4, Extensibility). The counters are the same afterwards, since additions commute; an
-    addition waits for at most 1.5 times that, also into the next epoch.
+    After `combine`, additions to one counter within `idle_ns` become one fetch-and-add: aggregation at the
+    translator (DTA 4, Extensibility). The result is the same, since additions commute. An addition waits for
+    at most 1.5 times `idle_ns`, possibly into the next epoch.
     """
 
     def __init__(self, layout: KeyIncrementLayout, targets: Sequence[int]) -> None:
@@ -85,7 +85,7 @@ class KeyIncrementWriter(Writer):
         self._next = self._flushed_ns = 0
 
     def combine(self, counters: int = COMBINED_COUNTERS) -> None:
-        """Hold additions from now on, to as many counters; a power of two."""
+        """From now on, hold additions to up to `counters` counters, a power of two."""
         self._held, self._sums = np.zeros(counters, np.uint64), np.zeros(counters, np.uint64)
 
     def room(self, reports: int) -> tuple[int, int]:
@@ -110,7 +110,7 @@ class KeyIncrementWriter(Writer):
             combine(np.uint64(first), self._held, self._sums, self._state, out.verbs, out.fill)
 
     def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
-        """Append held additions, all of them every `idle_ns`; see `Writer.flush`."""
+        """Append all held additions, at most once per `idle_ns`; see `Writer.flush`."""
         from .combine_kernel import WAITING, release
 
         if not self._state[WAITING]:
@@ -138,7 +138,7 @@ class CounterAnswers(KeyAnswers):
     """Answers of Key-Increment: EMPTY if the counter is 0."""
 
     counter: npt.NDArray[np.uint64]
-    """Sum of the reported values or more, uint64 [keys]."""
+    """Sum of the reported values, or more, uint64 [keys]."""
 
 
 def query(
@@ -173,8 +173,8 @@ def query(
 def bound(store: Store, copies: int | None = None) -> tuple[float, float]:
     """The maximum overestimate of a counter, and the probability of exceeding it.
 
-    The sum of all slots is N times what all keys added; all N slots of a key exceed e times the mean slot
-    with a probability of at most e^-N. Reads the whole memory.
+    The sum of all slots is N times the sum of all additions; all N slots of a key exceed e times the mean
+    slot with a probability of at most e^-N. Reads the whole memory.
     """
     layout = store.layout
     assert isinstance(layout, KeyIncrementLayout)

@@ -74,7 +74,7 @@ def minimum(
 ) -> None:
     """Counters of consecutive keys: the minimum of their slots, each read atomically.
 
-    Keys are hashed twice: `AHEAD` keys early, to prefetch their slots, and in their turn.
+    Each key is hashed twice: `AHEAD` keys in advance, to prefetch its slots, and when it is processed.
     """
     mode, seed, slots = params[place.HASHING], params[place.SEED], params[place.SLOTS]
     count = U64(counters.shape[0])

@@ -4,10 +4,10 @@ A slot holds the key's checksum (`checksum_bits` rounded up to bytes, little-end
 report is written into as many slots as its redundancy says, each chosen by a different hash function. A
 checksum is never 0, so a slot of zeros is empty (`Hashing.PUBLISHED` has no such rule).
 
-A report writes its copies 0 to r - 1, so of a key's copies that are left, none is newer than the lowest: it
-is the answer. That holds whatever the number of copies is from report to report, and for variant SWAP, whose
-second copy keeps the first value until the epoch ends. It does not hold in a store of `drawn` copies (DART):
-there, values that differ are in conflict.
+A report with r copies writes copies 0 to r - 1. So among the remaining copies of a key, none is newer than
+the lowest, which is the answer. This holds even if the number of copies differs from report to report, and
+for variant SWAP, whose second copy keeps the first value until the epoch ends. It does not hold in a store of
+`drawn` copies (DART): there, different values are in conflict.
 
 Variant SWAP (DART 7) writes the first copy, and swaps the second into its slot only if that is empty. A
 compare-and-swap moves 8 bytes, so slots have 8: 32 bits of checksum and 4 B of data.
@@ -49,7 +49,7 @@ _NOTHING = np.zeros(0, np.uint8)
 
 
 class Variant(IntEnum):
-    """Treatment of the second copy."""
+    """How the second copy is written."""
 
     WRITE = 0
     SWAP = 1
@@ -145,8 +145,8 @@ class KeyWriteWriter(Writer):
                 self.copies_now, self._unseen = self.adaptive.copies, 0
 
     def begin(self, which: int, start: WriterStart) -> None:
-        """A new epoch starts with the copies that the last epoch's load required; collectors begin theirs
-        together, so the first one's counts.
+        """A new epoch starts with the number of copies that the last epoch's load required. Collectors start
+        epochs together, so only the first collector's start counts.
         """
         if self.adaptive and which == 0 and start.epoch != self._epoch:
             self.adaptive.begin()
@@ -167,7 +167,7 @@ def query(
     `store`: if keys are spread over collectors, the stores of all of them, in order; a single one answers for
     its own content. `copies`: number written; None: unknown, the layout's maximum is assumed (unused slots
     look overwritten). `consensus`: number of copies that have to agree. `rule`: None: NEWEST, or SINGLE in a
-    store of drawn copies. Raises StoreError.
+    store with drawn copies. Raises StoreError.
     """
     stores, layout, keys, copies = query_arguments(store, KeyWriteLayout, keys, copies)
     if not 1 <= consensus <= copies:

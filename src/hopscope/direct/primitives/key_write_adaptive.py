@@ -35,8 +35,8 @@ class AdaptiveCopies:
 
     @property
     def copies(self) -> int:
-        """The number with which most keys are found at this load, or at the last epoch's if that was
-        higher.
+        """The number of copies with which most keys are found at this load, or at the last epoch's load if
+        that was higher.
         """
         load = max(self.load, self._last)
         return next(copies for copies, bound in self._bounds if load <= bound)

@@ -1,5 +1,6 @@
 """Key-Write: keys to answers, in three passes over a block of keys: locate their copies, copy them, vote.
-Memory is prefetched while the rest of the block is hashed, and votes see private copies of slots.
+
+Memory is prefetched while the rest of the block is hashed; votes use private copies of slots.
 
 Parameters: `places`: uint64 [keys * copies], offsets of slots; `checks`: uint64 [keys], checksums; `look`:
 uint8 [keys], keys to process; `slots`: uint8 [keys * copies * stride], copies of slots.
@@ -17,7 +18,7 @@ from .fetch_kernel import same
 EMPTY, FOUND, CONFLICT = U8(0), U8(1), U8(2)
 EIGHT = U64(8)
 SINGLE, NEWEST = U64(1), U64(2)
-"""Numbers of `theory.Rule` in `key_write.RULES`; any other: PLURALITY."""
+"""Numbers of `theory.Rule` in `key_write.RULES`; any other number: PLURALITY."""
 
 
 @kernel
@@ -45,7 +46,9 @@ def vote(
     slots: Any, places: Any, checks: Any, look: Any, consensus: Any, rule: Any, spread: Any, params: Any,
     status: Any, data: Any, votes: Any,
 ) -> None:  # fmt: skip
-    """The answer to every key by the `Rule`, and the copies that hold it; two in the same slot count once."""
+    """The answer to every key by the `Rule`, and the number of copies that hold it; two in one slot count
+    once.
+    """
     stride, width = params[place.STRIDE], params[place.DATA_BYTES]
     check_bytes = (params[place.CHECKSUM_BITS] + U64(7)) >> U64(3)
     keys = U64(look.shape[0])

@@ -2,10 +2,15 @@
 
 `postcarding_layout` describes the memory, `postcarding_query` reads it.
 
-The cache is direct-mapped by the key's hash. A row is written when all hops of a chunk, or as many as a
-postcard's path length, are there (complete); when another key takes its row (early: hops are missing, and if
-they arrive later, they are written alone and overwrite it); when no postcard arrived for `idle_ns` (aged),
-and when everything is flushed. A hop's second postcard replaces the first.
+The cache is direct-mapped by the key's hash. A row is written
+
+* when it has all hops of a chunk, or as many as a postcard's path length (complete);
+* when another key takes its row (early: hops are missing; if they arrive later, they are written alone and
+  overwrite the chunk);
+* when no postcard has arrived for `idle_ns` (aged);
+* when everything is flushed.
+
+A second postcard of a hop replaces the first.
 """
 
 from __future__ import annotations
@@ -52,10 +57,10 @@ class PostcardingWriter(Writer):
 
         if rows < 1 or rows & (rows - 1):
             raise ValueError(f"rows is {rows}, expected a power of two")
-        self._kernel, self._readonly = kernel, readonly  # an import costs 0.4 us per batch
+        self._kernel, self._readonly = kernel, readonly  # importing them for each batch costs 0.4 us
         self.layout = layout
         self.idle_ns = idle_ns
-        """`flush(out, now_ns)` writes rows that had no postcard for so long."""
+        """`flush(out, now_ns)` writes rows without a postcard for this long."""
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._tables = readonly(tables(layout.hashing))
@@ -76,7 +81,7 @@ class PostcardingWriter(Writer):
         self._swept = 0
 
     def room(self, reports: int) -> tuple[int, int]:
-        """A postcard may evict another key's row and complete its own, but only existing rows leave."""
+        """A postcard may evict another key's row and complete its own, but only existing rows are written."""
         chunks = min(2 * reports, reports + int(self._state[self._kernel.WAITING]))
         return chunks * self.layout.copies, chunks * self.layout.chunk_bytes + 8
 

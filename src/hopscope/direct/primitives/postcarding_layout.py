@@ -7,17 +7,18 @@ hash function j selects. A word verifies its key and its value at once: another 
 with probability ``((V + 1) / 2^b)^B`` at most.
 
 - `Hashing.MIX`: checksum(x, i) is function 64 + i of the key. The lower 32 bits of g are MurmurHash3's 32-bit
-  finaliser, the upper ones that of `mix64(v + 1)`. So from b = 32 on no two values share a g; below, values
-  that do are reported as ambiguous.
+finaliser, the upper ones those of `mix64(v + 1)`. So from b = 32 on, no two values share a g; with fewer
+bits, values that share one are reported as ambiguous.
 - `Hashing.CRC`: checksum(x, i) is the CRC-32 with polynomial 8 + i of `hashing.POLYNOMIALS` (the first five
   are those of the published code), g that of Ethernet over the value's four bytes, most significant first. At
   most 8 hops, 8 copies, 32 bits, and keys of 63 bytes.
 - `Hashing.PUBLISHED` is rejected: the published code never finished its Postcarding.
 
 Two values are reserved. The blank, 0xFFFFFFFF, stands for hops after the path. 0xFFFFFFFE stands for hops on
-the path without a value: no postcard of the hop had come when the chunk was written, although one of another
-hop had a path length beyond it; or it reports 0xFFFFFFFF, with which INT says that a node lacks the value.
-So the first hops of a longer path never read as a whole path, unless no postcard had the path length.
+the path without a value: no postcard of the hop had arrived when the chunk was written, although another
+hop's postcard had a longer path length; or the hop reports 0xFFFFFFFF, which in INT means that the node lacks
+the value. So the first hops of a longer path are never taken for a whole path, unless no postcard had the
+path length.
 """
 
 from __future__ import annotations

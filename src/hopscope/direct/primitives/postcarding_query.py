@@ -1,6 +1,6 @@
-"""Paths by key, out of Postcarding's chunks (DTA 4).
+"""Paths by key, from Postcarding's chunks (DTA 4).
 
-A chunk may be written while it is read, so it is read again until it is unchanged, as a slot of Key-Write.
+A chunk may be written while it is read, so it is read again until it is unchanged, like a slot of Key-Write.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ BLOCK = 2048
 TRIES = 8
 """Reads of a chunk that keeps changing, before its key is in conflict."""
 BLANK, MISSING = 0xFFFFFFFF, 0xFFFFFFFE
-"""Reserved values: of hops after the path, and of hops on it that have none."""
+"""Reserved values: for hops after the path, and for hops on the path without a value."""
 
 DIFFER = 16
-"""Bit of the kinds of a key's chunks: its paths differ."""
+"""Bit in the kinds of a key's chunks: their paths differ."""
 
 
 class Values:
-    """The values that hops can have (V), uint32, with the table from g(v) to v: made once for many queries.
+    """The values that hops can have (V), uint32, with the table from g(v) to v; made once for many queries.
 
-    Raises StoreError if a reserved one is among them.
+    Raises StoreError if a reserved value is among them.
     """
 
     def __init__(self, values: npt.ArrayLike, layout: PostcardingLayout) -> None:
@@ -50,7 +50,7 @@ class Values:
                 np.uint64(layout.checksum_bits), table,
             )
         )  # fmt: skip
-        """Values that share their g with another: none from 32 bits on."""
+        """Number of values that share their g with another value; 0 from 32 bits on."""
         self.table = readonly(table)
 
 
@@ -80,7 +80,7 @@ class Paths(KeyAnswers):
     verdict: npt.NDArray[np.uint8]
     """`PathVerdict`, uint8 [keys]."""
     length: npt.NDArray[np.uint8]
-    """Hops of the path, uint8 [keys]; with `partial`: up to the last that is known to be on it."""
+    """Hops of the path, uint8 [keys]; with `partial`: up to the last hop that is known to be on the path."""
     path: npt.NDArray[np.uint32]
     """Values by hop, uint32 [keys, hops]; blank where none is known."""
     known: npt.NDArray[np.bool_]
@@ -104,9 +104,9 @@ def query(
     `store`: if keys are spread over collectors, the stores of all of them, in order. `copies`: number of
     chunks to read; None: all.
 
-    `partial` accepts chunks with holes too. That is a weaker answer: where postcards do not tell the length,
-    the missing hops may or may not be on the path, and another key's chunk is accepted with the full ``((V +
-    2) / 2^b)^B``, of which paths without holes are only ``(V + V^2 + ... + V^B) / (V + 2)^B``.
+    `partial` also accepts chunks with holes. This is a weaker answer: if postcards do not give the length,
+    missing hops may or may not be on the path, and another key's chunk is accepted with a probability of
+    ``((V + 2) / 2^b)^B``, of which paths without holes are only ``(V + V^2 + ... + V^B) / (V + 2)^B``.
     """
     stores, layout, keys, copies = query_arguments(store, PostcardingLayout, keys, copies)
     if not isinstance(values, Values):

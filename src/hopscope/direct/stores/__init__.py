@@ -1,1 +1,1 @@
-"""Stores: the memory that reports are written to, its epochs, and queries by key."""
+"""Stores: the memory to which reports are written, its epochs, and queries by key."""

@@ -34,7 +34,7 @@ class QueryOptions:
     copies: int | None = None
     """Copies that were written; None: unknown, the layout's maximum is assumed."""
     consensus: int = 1
-    """Copies that have to agree."""
+    """Copies that must agree."""
     values: npt.NDArray[np.uint32] | None = None
     """Postcarding: the values that hops can have (V)."""
     partial: bool = False

@@ -1,4 +1,4 @@
-"""What is in a store without asking for keys: the lists that have entries, the counters that have counts."""
+"""Contents of a store that can be listed without keys: lists with entries, and counters that are not 0."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..primitives.key_increment import KeyIncrementLayout
 from .store import Store, StoreError
 
 MOST_BYTES = 1 << 30
-"""Largest store whose counters are read in whole."""
+"""Size of the largest store whose counters are all read."""
 _AT_A_TIME = 1 << 20
-"""Counters that are looked at together: sorting all of the largest store would take 4 GB."""
+"""Counters that are processed together: sorting all counters of the largest store would take 4 GB."""
 
 
 def entries_of(store: Store, first: int, number: int) -> npt.NDArray[np.uint64]:
-    """Entries that each of these lists has had, modulo 2^32, uint64 [lists]. Raises StoreError."""
+    """Number of entries that each of these lists has had, modulo 2^32, uint64 [lists]. Raises StoreError."""
     from ..primitives.append_reader import ListsReader
 
     if not isinstance(store.layout, AppendLayout):
@@ -31,9 +31,10 @@ def entries_of(store: Store, first: int, number: int) -> npt.NDArray[np.uint64]:
 def counters_of(
     store: Store, order: Literal["highest", "index"], offset: int, limit: int
 ) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """How many counters are not 0; numbers and values of a page of these, int64 and uint64 [counters].
+    """Number of counters that are not 0, and numbers and values of a page of these, int64 and uint64
+    [counters].
 
-    A counter belongs to all keys that are hashed to it: its number says nothing of them. Raises StoreError.
+    A counter belongs to all keys that hash to it; its number says nothing about them. Raises StoreError.
     """
     layout = store.layout
     if not isinstance(layout, KeyIncrementLayout):

@@ -1,10 +1,10 @@
 """Epochs (DART 5.2.1): an empty store replaces a full one, which moves to the history, without interruption.
 
-The next region is created ahead, in the background. A swap is then a link and a rename: `NAME.region` gets a
-second name `.NAME-EPOCH.sealed`, the new region takes the first. A thread moves sealed files to
-`history/NAME-EPOCH.region`; if that is on another file system (`history` may be a link), it copies to a
+The next region is created in advance, in the background. A swap is then a link and a rename: `NAME.region`
+gets a second name `.NAME-EPOCH.sealed`, and the new region takes the first name. A thread moves sealed files
+to `history/NAME-EPOCH.region`; if that is on another file system (`history` may be a link), it copies to a
 temporary name and renames. At every moment each epoch has a complete file, so a killed process loses none:
-the next one finds sealed files and continues.
+the next process finds sealed files and continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .store import BEGUN_NS, ENDED_NS, EPOCH, Store, StoreError
 RETRY_NS = 10_000_000_000
 """Interval between attempts to save sealed files."""
 LEAD_NS = 10_000_000_000
-"""Maximum time that the next region exists before the swap: until then memory is not allocated twice."""
+"""Maximum time for which the next region exists before the swap, since both regions use memory then."""
 
 
 class EpochKeeper:
@@ -47,8 +47,8 @@ class EpochKeeper:
         keep_bytes: int = 0,
         steady: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`interval_ns` 0: only `swap` starts an epoch. At most `keep` past epochs and `keep_bytes` in total
-        (0: unlimited) are kept. `steady`: ns of a monotonic clock, for attempts to save.
+        """`interval_ns` 0: only `swap` starts an epoch. At most `keep` past epochs, with at most `keep_bytes`
+        in total (0: unlimited), are kept. `steady`: ns of a monotonic clock, for attempts to save.
         """
         self.store = store
         self.name = name
@@ -66,7 +66,7 @@ class EpochKeeper:
         self._steady = steady
         self._retry_ns: int | None = None
         self.still_written: Callable[[], bool] = lambda: False
-        """Whether a past epoch is still written to: it is saved when it is not."""
+        """Whether a past epoch is still being written; it is saved afterwards."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"epochs-{name}")
         self._history.mkdir(parents=True, exist_ok=True)
         self._recover()
@@ -79,7 +79,7 @@ class EpochKeeper:
             self._retry_ns = None
             self._save()
         begun = int(self.store.state[BEGUN_NS])
-        if not begun or now_ns < begun:  # new, or the clock was set back: the epoch would last too long
+        if not begun or now_ns < begun:  # new, or the clock was set back, which would make the epoch too long
             self.store.state[BEGUN_NS] = now_ns
         elif self._interval_ns:
             due = begun + self._interval_ns
@@ -127,7 +127,7 @@ class EpochKeeper:
         return new
 
     def close(self) -> None:
-        """Save what is sealed, and wait for it."""
+        """Save sealed epochs, and wait until this is done."""
         if self._retry_ns is not None:
             self._save()
         self._thread.shutdown(wait=True)
@@ -149,7 +149,7 @@ class EpochKeeper:
         current = self._folder / (self.name + SUFFIX)
         for path in sealed_epochs(self._folder, self.name).values():
             if path.samefile(current):
-                path.unlink()  # killed between the two steps of a swap: the epoch continues
+                path.unlink()  # a process was killed between the two steps of a swap: the epoch continues
         for draft in self._history.glob(f".{self.name}-*{SUFFIX}.*"):
             draft.unlink(missing_ok=True)
         (self._folder / f".{self.name}.next").unlink(missing_ok=True)

@@ -58,7 +58,7 @@ def _matching(folder: Path, form: str) -> dict[int, Path]:
 
 def _attached(folder: Path, name: str) -> Iterator[Store]:
     """All readable past epochs, newest first."""
-    there = sealed_epochs(folder, name)  # first: files moved meanwhile are found in the history
+    there = sealed_epochs(folder, name)  # comes first, so that files moved meanwhile are found in the history
     there |= past_epochs(folder, name)
     for epoch, path in sorted(there.items(), reverse=True):
         for place in (path, epoch_path(folder / HISTORY, name, epoch)):
@@ -96,7 +96,7 @@ def history(folder: Path, name: str) -> list[PastEpoch]:
 
 
 def epochs(folder: Path, name: str) -> Iterator[Store]:
-    """The current store, then its past epochs, newest first; one that ends meanwhile appears once."""
+    """The current store, then its past epochs, newest first; an epoch that ends meanwhile appears once."""
     current = read_store(folder, name)
     yield current
     for store in _attached(folder, name):
@@ -109,7 +109,7 @@ def query_epochs(
 ) -> list[dict[str, Any]]:
     """Answers to keys, uint8 [keys, bytes], from the first of `stores` that has one, with its `epoch`.
 
-    A key without any gets the first store's answer.
+    A key that none of them has gets the first store's answer.
     """
     answers: list[dict[str, Any]] = []
     open_rows = np.arange(len(keys))

@@ -15,15 +15,15 @@ SUFFIX = ".region"
 
 
 MIN_HUGE = 0.5
-"""Share of a store in huge pages, at least, if they are asked for: a small store has a part of a page."""
+"""Least share of a store in huge pages, if requested: a small store may fill only part of a page."""
 
 
 def open_stores(folder: Path, specs: Iterable[StoreSpec], *, huge_pages: bool = False) -> dict[str, Store]:
     """Open the stores for their only writer, or create the missing ones.
 
-    `huge_pages`: all pages are made resident now, and have to be huge in stores of more than one. Raises
-    StoreError if a file of this name has another layout, or its pages are small; RegionError if there is no
-    space.
+    `huge_pages`: all pages are made resident now, and must be huge in stores larger than one huge page.
+    Raises StoreError if a file of this name has another layout, or if its pages are small; RegionError if
+    there is no space.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stores: dict[str, Store] = {}

@@ -1,8 +1,8 @@
 """How full a store is, and with which probability a key of some age is still found in it (`direct.theory`).
 
-How full it is comes from a sample of its slots: a slot is empty while all its bytes are 0. With N copies of L
-keys per slot, a share of 1 - exp(-N L) is not empty, which gives L, the distinct keys per slot, while some
-slots are empty still. Above that, it is estimated by what was written.
+The fill level is taken from a sample of its slots: a slot is empty while all its bytes are 0. With N copies
+of L keys per slot, a share of 1 - exp(-N L) is not empty, which gives L, the distinct keys per slot, as long
+as some slots are empty. Above that, L is estimated from the number of writes.
 """
 
 from __future__ import annotations
@@ -30,39 +30,40 @@ from ..theory import (
 from .store import BEGUN_NS, ENDED_NS, WRITES, Store
 
 SAMPLE = 1 << 16
-"""Slots that are looked at."""
+"""Number of slots in the sample."""
 FULL = 0.999
-"""Share of slots in use above which it says nothing about the number of keys."""
+"""Above this share of used slots, the share says nothing about the number of keys."""
 POINTS = 65
-"""Points of a curve."""
+"""Number of points of a curve."""
 VALUES = 1024
-"""Postcarding: values that a hop can have, if the question does not say."""
+"""Postcarding: default number of values that a hop can have."""
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """How full a store is now, and what it still finds."""
+    """How full a store is, and with which probability keys are still found."""
 
     what: str
-    """What ages and loads count: `keys`, `paths` or `entries`."""
+    """Unit of ages and loads: `keys`, `paths` or `entries`."""
     slots: int
     used: float | None
-    """Share of the sampled slots that are not empty; None: the primitive has no such thing."""
+    """Share of the sampled slots that are not empty; None: does not apply to the primitive."""
     load: float | None
-    """Distinct keys per slot, if all have taken the store's copies; None: it has none."""
+    """Distinct keys per slot, if all were written with the store's number of copies; None: does not apply."""
     per_second: float | None
-    """Keys, paths or entries per second, since the epoch began; None: the store does not say when. Reports of
-    fewer copies than the store's count in part, increments that a translator combined as one.
+    """Keys, paths or entries per second since the epoch began; None: the store does not say when it began. A
+    report with fewer copies than the store's counts in part; increments that a translator combined count as
+    one.
     """
     ages: list[float]
-    """Keys after this one, ascending; with counters: keys in the store."""
+    """Ages, ascending: number of keys written after a key; for counters: number of keys in the store."""
     correct: list[float]
     """Probability of the right answer, by age."""
     wrong: list[float] | None
-    """Probability of another key's answer; None: it is not known."""
+    """Probability of another key's answer; None: unknown."""
     half: float | None
-    """The age at which half of the keys are still found; None: it is none of `ages`."""
+    """The age at which half of the keys are still found; None: it is beyond `ages`."""
 
 
 def outlook(store: Store, values: int = VALUES) -> Outlook:
@@ -76,7 +77,7 @@ def outlook(store: Store, values: int = VALUES) -> Outlook:
     reported = int(store.state[WRITES]) / layout.copies
     load = -np.log1p(-used) / layout.copies if used < FULL else reported / layout.count
     find, what = _finder(layout, float(load), values)
-    # up to the age at which next to nothing is left of any key
+    # up to the age at which almost nothing is left of any key
     ages = np.linspace(0.0, max(4.0, 1.25 * load) if load > 0 else 4.0, POINTS)
     correct, wrong = find(ages)
     below = np.flatnonzero(correct < 0.5)
@@ -96,7 +97,7 @@ def outlook(store: Store, values: int = VALUES) -> Outlook:
 def _finder(
     layout: KeyWriteLayout | PostcardingLayout | KeyIncrementLayout, load: float, values: int
 ) -> tuple[Callable[[Floats], tuple[Floats, Floats | None]], str]:
-    """Probabilities of a right and of a wrong answer by age, and what ages count."""
+    """Function from age to the probabilities of a right and of a wrong answer, and the unit of ages."""
     copies = layout.copies
     if isinstance(layout, KeyIncrementLayout):
         return lambda ages: (increment_exact(ages, copies), None), "keys"
@@ -120,7 +121,7 @@ def _finder(
 
 
 def _of_lists(store: Store, layout: AppendLayout) -> Outlook:
-    """An entry is there until its ring has gone round: a step."""
+    """Outlook of lists: an entry exists until its ring has wrapped, so the probability is a step."""
     from .browse import entries_of
 
     life = append_age(layout.batch, layout.batches)
@@ -148,7 +149,7 @@ def _used(store: Store) -> float:
 
 
 def _rate(store: Store, count: float) -> float | None:
-    """A count of the epoch per second; None: it is not known when it began."""
+    """A count divided by the seconds since the epoch began; None: its beginning is unknown."""
     if not store.state[BEGUN_NS]:
         return None
     end = int(store.state[ENDED_NS]) or time.time_ns()

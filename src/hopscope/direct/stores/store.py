@@ -47,7 +47,7 @@ class StoreError(HopscopeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Memory layout of a primitive: each has a subclass with its own fields and checks.
+    """Memory layout of a primitive; each primitive has a subclass with its own fields and checks.
 
     `params` has everything that a reader needs, so files are self-describing.
     """
@@ -68,7 +68,7 @@ class Layout:
     """Collectors over which keys are spread."""
 
     def _within(self, **ranges: tuple[int, int]) -> None:
-        """Check that fields lie in (lowest, highest). Raises ValueError."""
+        """Check that each field is within its (lowest, highest). Raises ValueError."""
         for name, (low, high) in ranges.items():
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def count(self) -> int:
-        """Slots (chunks, counters, lists)."""
+        """Number of slots (chunks, counters, lists)."""
         return int(getattr(self, self.own[at.SLOTS]))
 
     @property
@@ -124,7 +124,9 @@ class Layout:
 
 
 def _typed(field: Field[Any], value: int) -> Any:
-    """A parameter in the type of the field's default. Raises ValueError if it has no such value."""
+    """A parameter converted to the type of the field's default. Raises ValueError if the type has no such
+    value.
+    """
     return value if field.default is MISSING else type(field.default)(value)
 
 

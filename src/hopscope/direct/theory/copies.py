@@ -28,8 +28,9 @@ def distinct_copies(reports: int, copies: int) -> Floats:
 def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: float = 32) -> Outcomes:
     """Query outcomes if every key is reported `reports` times, each into one of N slots at random.
 
-    A key's reports come together, so a later key writes a slot with its mean number of copies over the slots.
-    Slots that no report reached belong to others, and may match the key like overwritten ones.
+    A key's reports arrive together, so a later key overwrites a slot with a probability of its mean number of
+    copies divided by the slots.  Slots that no report reached belong to other keys, and may match like
+    overwritten ones.
     """
     if reports < 1:
         raise ValueError(f"{reports} reports of a key, expected 1 or more")
@@ -47,7 +48,7 @@ def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: f
 
 
 def best_copies(load: npt.ArrayLike, max_copies: int = 4, *, oldest: bool = False) -> npt.NDArray[np.int64]:
-    """The N of 1 to `max_copies` with the highest success: the mean over keys, or the oldest alone."""
+    """The N from 1 to `max_copies` with the highest success: mean over keys, or of the oldest key."""
     found = [
         (outcomes(load, n, 32) if oldest else average(load, n, 32)).correct for n in range(1, max_copies + 1)
     ]

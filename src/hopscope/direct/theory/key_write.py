@@ -152,8 +152,8 @@ def matched(age: npt.ArrayLike, copies: int, match: float, rule: Rule, consensus
 
 
 def verdict(own: int, false: int, rule: Rule, consensus: int = 1) -> str:
-    """Result if `own` slots hold the key's value and `false` others match with different values; NEWEST: if
-    the lowest of them is the key's own, where there is one.
+    """Result if `own` slots hold the key's value and `false` other slots match with different values.
+    NEWEST: for the case that the lowest matching slot is the key's own, if it has one.
     """
     if rule is Rule.SINGLE and (own > 0) + false > 1:
         return "conflict"
@@ -201,7 +201,7 @@ def mean_over_ages(of: Callable[[Floats], Floats], load: npt.ArrayLike, copies: 
     if (loads < 0).any():
         raise ValueError("a load below 0")
     flat = np.maximum(loads.reshape(-1, 1), np.finfo(np.float64).tiny)
-    young = np.minimum(flat, _SURE / copies)  # beyond it everything is overwritten, and the function constant
+    young = np.minimum(flat, _SURE / copies)  # beyond it all is overwritten: the function is constant
     total = of(young * _NODES) @ _WEIGHTS * (young / flat)[:, 0]
     total = total + of(young + (flat - young) * _NODES) @ _WEIGHTS * (1 - young / flat)[:, 0]
     return np.asarray(total.reshape(*total.shape[:-1], *loads.shape))

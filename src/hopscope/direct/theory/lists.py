@@ -6,7 +6,7 @@ from __future__ import annotations
 def append_age(batch: int, batches: int) -> int:
     """Later entries of its list after which the last entry of a batch is overwritten: the ring's length.
 
-    Earlier entries of the batch go with it. Batches sent before they were full shorten it.
+    Earlier entries of the batch are overwritten with it. Batches sent before they were full shorten this age.
     """
     return batch * batches
 

@@ -1,1 +1,1 @@
-"""The translator: reports to memory operations, sequence numbers, acknowledgments."""
+"""The translator: turns reports into memory operations, checks sequence numbers, sends acknowledgments."""

@@ -1,4 +1,4 @@
-"""Distributes verbs to collectors: writers use global target numbers, each transport its own."""
+"""Distributes verbs to collectors: writers use global target numbers, and each transport its own numbers."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class Fanout:
         self.kinds = np.zeros(max(Verb) + 1, np.uint64)
         """Submitted verbs, by `Verb`."""
         self.written_bytes = 0
-        """Bytes that the writes among them write."""
+        """Bytes written by these verbs, without atomics."""
         self.undelivered = 0
         """Verbs for collectors that had disconnected meanwhile."""
         self._counts = np.zeros(len(transports), np.uint64)
         self._out = np.zeros(0, VERB)
 
     def continue_counters(self, other: Fanout) -> None:
-        """Continue another's counters."""
+        """Take over the counters of another fan-out."""
         self.kinds += other.kinds
         self.written_bytes += other.written_bytes
         self.undelivered += other.undelivered
 
     @property
     def transports(self) -> tuple[Transport | None, ...]:
-        """By collector; None: not connected."""
+        """Transports by collector; None: not connected."""
         return tuple(self._transports)
 
     def connect(self, collector: int, transport: Transport | None) -> None:
@@ -62,7 +62,7 @@ class Fanout:
 
     def room(self, lane: int) -> int:
         """Verbs that every connected collector of a lane accepts now."""
-        transports = self._transports  # with one, all lanes are its
+        transports = self._transports  # a single transport has all lanes
         if len(transports) > 1:
             transports = [transports[collector] for collector in self._of_lane[lane]]
         return min((transport.room() for transport in transports if transport is not None), default=1 << 62)

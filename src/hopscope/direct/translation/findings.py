@@ -1,4 +1,4 @@
-"""What a translator finds in passing reports, as entries of an Append list of its own."""
+"""Findings of a translator in passing reports, as entries of one of its own Append lists."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from .translator import ReportObserver, Translator
 
 
 class Findings(ABC):
-    """Observes the reports of a primitive, and appends what `observer` finds to a list of the translator.
+    """Observes the reports of a primitive, and appends the findings of `observer` to a list of the
+    translator.
 
-    It is kept when the translator is replaced. `what` is found, for messages; an entry has at least
+    It is kept when the translator is replaced. `what` names the findings in messages; an entry has at least
     `entry_bytes`.
     """
 
     def __init__(self, what: str, opcode: Opcode, entry_bytes: int, list_number: int) -> None:
         self.appended = 0
-        """Entries written."""
+        """Number of entries written."""
         self._what, self._opcode, self._entry_bytes, self._list = what, opcode, entry_bytes, list_number
         self._data_bytes = 0
         self._waiting: list[Records] = []
@@ -39,7 +40,7 @@ class Findings(ABC):
         """Records as entries of a list, uint8 [records, `data_bytes`]."""
 
     def found(self, records: Records) -> None:
-        """Take records of the observer."""
+        """Take records from the observer."""
         self._waiting.append(records)
 
     def watch(self, translator: Translator) -> None:
@@ -65,7 +66,7 @@ class Findings(ABC):
         translator.observers[self._opcode] = self.observer
 
     def append(self, translator: Translator, now_ns: int) -> None:
-        """Append what was found since the last call."""
+        """Append the findings since the last call."""
         if not self._waiting:
             return
         entries = self.entries(np.concatenate(self._waiting), self._data_bytes)

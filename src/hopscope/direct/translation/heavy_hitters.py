@@ -1,10 +1,10 @@
-"""Keys that add up to much, network-wide, found in the translator as counters pass (DTA 4, Extensibility).
+"""Keys with large sums, network-wide, found in the translator as counters pass (DTA 4, Extensibility).
 
 A count-min sketch with conservative update (Estan and Varghese, "New Directions in Traffic Measurement and
 Accounting", 2002) of ROWS rows of WIDTH counters sums what Key-Increment reports add to each key. A key whose
-estimate reaches the threshold is found, once in a period; then all begins at 0. An estimate is never too low,
-so no key that reaches the threshold is missed; it is too high by more than e / WIDTH of all additions of the
-period with a probability of at most e^-ROWS.
+estimate reaches the threshold is found, once per period; after a period, all sums restart at 0. An estimate
+is never too low, so no key that reaches the threshold is missed; it is too high by more than e / WIDTH of all
+additions of the period with a probability of at most e^-ROWS.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ ROWS, WIDTH = 4, 1 << 16
 class HeavyHitters(Findings):
     """Observes the Key-Increment reports of a translator, and appends heavy keys to one of its lists.
 
-    `threshold`: least sum within a period of `period_ns`. A key of more than 64 bytes is not counted.
+    `threshold`: lowest sum within a period of `period_ns` that is reported. Keys longer than 64 bytes are not
+    counted.
     """
 
     def __init__(self, threshold: int, *, period_ns: int, list_number: int = 0) -> None:
-        """Raises ValueError for a threshold or a period of less than 1."""
+        """Raises ValueError for a threshold or a period below 1."""
         if threshold < 1 or period_ns < 1:
             raise ValueError(
                 f"found a threshold of {threshold} in {period_ns} ns, expected at least 1 of both"

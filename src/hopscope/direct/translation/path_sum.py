@@ -1,12 +1,12 @@
 """`SELECT flow, path WHERE SUM(latency) > T`, evaluated in the translator as postcards pass (DTA 7).
 
-A cache like Postcarding's keeps the values of a key's hops. When all are there, their latencies are summed,
-and sums above the threshold are reported, so the collector need not search for them.
+A cache like Postcarding's keeps the values of a key's hops. When all have arrived, their latencies are
+summed, and sums above the threshold are reported, so the collector need not search for them.
 
-Limits: a path is unanswered if another key takes its row, a postcard is lost, or the next one comes later
-than `idle_ns`; the first and the last case are counted. A second postcard of a hop replaces the first, so
-keys should identify one packet (the paper uses the SYN): if postcards of several packets of a flow mix, so do
-their sums.
+Limits: a path is unanswered if another key takes its row, if a postcard is lost, or if the next one arrives
+later than `idle_ns`; the first and the last case are counted. A second postcard of a hop replaces the first,
+so keys should identify one packet (the paper uses the SYN): if postcards of several packets of a flow mix, so
+do their sums.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATH_SUM = np.dtype(
     [
         ("sum", "<u8"),
         ("key", "u1", 64),
-        ("values", "<u4", 16),  # of hops 1 to `hops`, as reported
+        ("values", "<u4", 16),  # values of hops 1 to `hops`, as reported
         ("key_bytes", "u1"),
         ("hops", "u1"),
         ("reserved", "u1", 6),
@@ -35,9 +35,9 @@ CACHE_ROWS = 1 << 15
 class PathSum:
     """Sums latencies over the paths of observed postcards; a `translator.ReportObserver`.
 
-    `threshold`: T, in the unit of the latencies. `hops`: length of paths whose postcards have none.
-    `latency_bits`: the lower bits of a value that are the latency; upper bits, such as a node, are passed
-    through. `found` is called with PATH_SUM records [paths], which it may keep.
+    `threshold`: T, in the unit of the latencies. `hops`: length of paths whose postcards do not state one.
+    `latency_bits`: number of lower bits of a value that hold the latency; upper bits, such as a node, are
+    passed through. `found` is called with PATH_SUM records [paths], which it may keep.
     """
 
     def __init__(

@@ -27,5 +27,5 @@ class SlowPaths(Findings):
         return self.sums
 
     def entries(self, found: Records, data_bytes: int) -> npt.NDArray[np.uint8]:
-        """See `path_sum.entries`; the key has the bytes that are left."""
+        """See `path_sum.entries`; the key has the remaining bytes."""
         return entries(found, data_bytes - 5 - 4 * self._hops, self._hops)

@@ -26,7 +26,7 @@ def observe(
     reports: Any, rows: Any, arena: Any, limits: Any, now: Any, cache: Any, keys: Any, width: Any,
     counters: Any, out: Any,
 ) -> Any:  # fmt: skip
-    """Process the postcards in `rows`; paths with a sum above the threshold go to `out`. Returns their
+    """Process the postcards in `rows`; write paths with a sum above the threshold to `out`, and return their
     number.
     """
     hops, width, now = limits[HOPS], U64(width), U64(now)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Token bucket in reports; the caller passes monotonic time in ns."""
+    """Token bucket that counts reports; the caller passes monotonic time in ns."""
 
     def __init__(self, per_second: float, burst: int = 0) -> None:
-        """`burst` 0: the reports of 0.1 s. Raises ValueError unless the rate is positive."""
+        """`burst` 0: as many reports as in 0.1 s. Raises ValueError unless the rate is positive."""
         if per_second <= 0:
             raise ValueError(f"{per_second} reports per second, expected more than 0")
         self._per_ns = per_second / 1e9

@@ -17,10 +17,10 @@ from ..stores.store import Layout
 APPEND = 2
 """Opcode of the primitive whose reports have a list instead of a key."""
 NUMBERED = (APPEND, 16)
-"""Opcodes whose key is the number of a list or sketch; modulo the collectors it gives the collector."""
+"""Opcodes whose key is the number of a list or sketch; modulo the collectors, it gives the collector."""
 OPCODES = 256
 NO_LANE = 0xFFFFFFFF
-"""Lane of a report that no store takes; in `plain`: the rules have to be evaluated."""
+"""Lane of a report that no store takes; in `plain`: the rules must be evaluated."""
 _ADDRESSES = (0, (1 << 128) - 1)
 _LOW = (1 << 64) - 1
 _LAST_LIST = 0xFFFFFFFF
@@ -38,10 +38,12 @@ class Route:
     """
 
     name: str = ""
-    """Of the store, for messages."""
+    """Name of the store, for messages."""
     layout: Layout
     at: tuple[tuple[int, int], ...]
-    """(collector, target there) for each of `layout.collectors`, in the order in which keys are spread."""
+    """(collector, target at this collector) for each of `layout.collectors`, in the order in which keys are
+    spread.
+    """
     lists: tuple[int, int] | None = None
     """Append: first and last list number in reports; the store's own numbers begin with 0."""
     port: int = 0
@@ -64,7 +66,7 @@ class Route:
         return self.port != 0 or self.sources != _ADDRESSES
 
     def overlaps(self, other: Route) -> bool:
-        """Whether a report fits both and it matters: they are of different stores, or of different lists."""
+        """Whether a report may fit both routes and they lead to different stores or different lists."""
         first, second = self.lists or (0, _LAST_LIST), other.lists or (0, _LAST_LIST)
         return (
             self.layout.opcode == other.layout.opcode
@@ -113,7 +115,7 @@ class StoreRule:
     key_bytes: int = 0
     """Bytes of the key; 0: any."""
     data_bytes: int = 0
-    """Bytes of the data; 0: those of the store, if there are several of its primitive, else any."""
+    """Bytes of the data; 0: any, but the store's own length if several stores have its primitive."""
 
 
 def routes_of(
@@ -124,13 +126,13 @@ def routes_of(
     rules: Sequence[StoreRule] = (),
     shares: Sequence[int] = (),
 ) -> tuple[Route, ...]:
-    """Routes by rules, if every collector has the same stores, in the order of `layouts`.
+    """Routes for rules, if every collector has the same stores, in the order of `layouts`.
 
     A store without rules takes all reports of its primitive, with data of its length if there are several
     such stores. A store whose layout has as many collectors as there are shares is spread over them, by keys
-    or lists. The lists of another Append store are numbered on from one collector to the next. `names` of the
-    stores default to those of their primitives. `shares`: collector of each share; default: collector n has
-    share n. Raises RouteError for a report that fits two stores.
+    or lists. In other Append stores, the numbers of lists continue from one collector to the next. `names` of
+    the stores default to the names of their primitives. `shares`: collector of each share; default: collector
+    n has share n. Raises RouteError for a report that fits two stores.
     """
     shares = shares or range(collectors)
     names = names or [layout.name for layout in layouts]
@@ -157,7 +159,7 @@ def routes_of(
 def _routes(
     rule: StoreRule, layout: Layout, target: int, shares: Sequence[int], alone: bool
 ) -> Iterator[Route]:
-    """The routes of one rule: one, or one for each collector that has lists of its own."""
+    """The routes of one rule: a single one, or one for each collector with lists of its own."""
     collectors = max(shares) + 1
     spread = collectors == 1 or layout.collectors == len(shares)
     if layout.opcode != APPEND and not spread:

@@ -21,7 +21,7 @@ WINDOWS = {Form.THREE: 64, Form.SIZED: 8192}
 """Window below the highest number in which late and duplicate reports are distinguished."""
 _AHEAD = 1 << 24
 KIND, VERSION = "reporters", 1
-"""Of the region that has the numbers of reporters for the next process."""
+"""Kind and version of the region that keeps the numbers of reporters for the next process."""
 
 
 class SequenceTracker:
@@ -29,13 +29,14 @@ class SequenceTracker:
 
     A report must not be executed twice, so duplicates are rejected, and so are reports that are too old to
     classify. If there are more reporters, those silent for `idle_s` seconds lose their row, then those of
-    networks with many (`sequence_kernel`); reports of the others pass untracked, and are counted. 8-bit
-    numbers wrap early: a loss of more than 191 in a row appears shorter, and the reports after it as late or
-    duplicate. Supports THREE and SIZED; raises ValueError for the form without numbers.
+    networks with many (`sequence_kernel`); reports of reporters without a row pass untracked, and are
+    counted. 8-bit numbers wrap early: a loss of more than 191 reports in a row appears shorter, and the
+    reports after it appear late or duplicate. Supports THREE and SIZED; raises ValueError for the form
+    without numbers.
 
     `path`: file in which a tracker of the same size that ended within `idle_s` has left the numbers of
-    reporters that ask for retransmission: what they have sent since is missing. Raises RegionError if it
-    cannot be made.
+    reporters that ask for retransmission, so that reports sent in between count as missing. Raises
+    RegionError if the file cannot be created.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class SequenceTracker:
         return self._acks[: int(count)]
 
     def _forget(self, before_ns: int) -> None:
-        """Keep only reporters that ask for retransmission, and have sent since `before_ns`: others may have
+        """Keep only reporters that ask for retransmission and have sent since `before_ns`: others may have
         restarted their numbering.
         """
         self._rows[(self._rows["asks"] == 0) | (self._rows["last_ns"] < before_ns)] = 0
@@ -135,7 +136,7 @@ class SequenceTracker:
 
 
 def _resumed(path: Path | None, arrays: Arrays) -> Region | None:
-    """The region that the process before has left; None: there is none that is undamaged."""
+    """The region that the previous process has left; None: there is none, or it is damaged."""
     if path is not None:
         with suppress(RegionError):
             return Region.resume(path, KIND, VERSION, arrays)

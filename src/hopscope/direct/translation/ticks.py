@@ -8,7 +8,7 @@ from collections import deque
 class Ticks:
     """Numbers the intervals between calls; waiting entries are stamped with their interval's number.
 
-    So kernels need no clock, and no entry appears older than it is.
+    This way kernels need no clock, and no entry appears older than it is.
     """
 
     def __init__(self) -> None:

@@ -52,14 +52,14 @@ class Translator:
         from ...base.jit import readonly
         from . import translator_kernel
 
-        self._kernel, self._readonly = translator_kernel, readonly  # an import costs 0.4 us per batch
+        self._kernel, self._readonly = translator_kernel, readonly  # an import per batch costs 0.4 us
         transports = list(transport) if isinstance(transport, Sequence) else [transport]
         count = len(transports)
         table = compile_routes(routes_of(layouts, count) if routes is None else routes, count)
         self.rules = table.rules
         """All routes."""
         self.routes = table.lanes
-        """One of each store, by lane; each has a writer."""
+        """One route of each store, by lane; each store has a writer."""
         self.fanout = Fanout(transports, table.lanes)
         """Distributes verbs to collectors."""
         primitives = load()
@@ -67,12 +67,12 @@ class Translator:
             primitives[route.layout.opcode].writer(route.layout, self.fanout.targets_of(route))
             for route in table.lanes
         )
-        """By lane."""
+        """Writers by lane."""
         self.limit = limit
         self.observers: dict[int, ReportObserver] = {}
         """Observers by opcode."""
         self.make_room: Callable[[], bool] | None = None
-        """Called to drain a busy transport; False: waiting is useless, reject the reports."""
+        """Called to drain a busy transport; False: waiting is useless, and reports must be rejected."""
         self.rejected = np.zeros(len(DtaReason), np.uint64)
         """Rejected reports, by `DtaReason`; translated reports at NONE."""
         self.translated = np.zeros(OPCODES, np.uint64)
@@ -145,7 +145,7 @@ class Translator:
         return done
 
     def begin(self, memories: Sequence[Sequence[npt.NDArray[np.uint8] | None]], generation: int) -> None:
-        """The stores' memories are now these, by collector and target: see `Writer.begin`."""
+        """Use these memories of the stores from now on, by collector and target; see `Writer.begin`."""
         for route, writer in zip(self.routes, self.writers, strict=True):
             for which, (collector, target) in enumerate(route.at):
                 writer.begin(which, WriterStart(generation, memories[collector][target]))

@@ -15,7 +15,7 @@ _WIDTHS = (8, 4, 2, 4)
 
 
 class CongestionDepths(Events):
-    """The depth alone, as in DTA's Table 2."""
+    """Only the depth, as in DTA's Table 2."""
 
     name = "int-congestion"
     description = "depth of a queue over the threshold"

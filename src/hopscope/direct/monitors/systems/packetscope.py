@@ -1,4 +1,4 @@
-"""PacketScope: how packets traverse a switch, by switch and flow, and the packets that it drops."""
+"""PacketScope: how packets traverse a switch, by switch and flow, and which packets it drops."""
 
 from __future__ import annotations
 

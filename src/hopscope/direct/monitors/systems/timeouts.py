@@ -19,8 +19,8 @@ class TcpTimeouts(Monitor):
     """Counts timeouts at the switch where a flow enters: segments whose bytes were sent before, at least
     `silence_ns` after the previous segment.
 
-    Fast retransmits arrive within a round trip of it. Exact if `silence_ns` is longer than round trips and
-    shorter than the senders' minimum timeout.
+    Fast retransmits arrive within a round trip of the previous segment. Counts are exact if `silence_ns` is
+    longer than round trips and shorter than the senders' minimum timeout.
     """
 
     name = "marple-tcp-timeouts"

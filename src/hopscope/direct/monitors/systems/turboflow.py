@@ -14,7 +14,7 @@ from ..monitor import Bytes, Monitor, Numbers, Reports, added, entering, mix64, 
 
 class TurboFlow(Monitor):
     """Counts packets at the switch where a flow enters. Each switch has a table of `slots`, direct-mapped by
-    a hash of the flow; a flow that takes the slot of another evicts it, which reports it.
+    a hash of the flow; a flow that takes the slot of another evicts that record, which is then reported.
     """
 
     name = "turboflow"
