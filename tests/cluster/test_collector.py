@@ -21,7 +21,7 @@ from support.server_process import NO_TLS, NatsServer
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.e2e
-DETAIL = "joined, 1 there, revision 1 of the configuration"
+DETAIL = "joined, 1 present, revision 1 of the configuration"
 
 
 @pytest.fixture

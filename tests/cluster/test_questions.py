@@ -345,7 +345,7 @@ def test_what_is_not_asked_of_a_cluster_says_so(three: Three) -> None:
     ):
         refused = three.ask("c1", path, scope="cluster")
         assert refused.status_code == 400
-        assert "asked of one member" in refused.json()["error"]
+        assert "can ask one member only" in refused.json()["error"]
     assert three.ask("c1", "/flows", scope="all").status_code == 400
     assert three.ask("c1", "/flows", scope="cluster", sort="nothing").json()["error"].startswith("sort:")
     wrong = three.ask("c1", "/ports", scope="cluster", node="no such switch")

@@ -250,7 +250,7 @@ def test_a_full_disk_cuts_no_wire(network: Network, tmp_path: Path) -> None:
         assert newest(data) > before, "events are not shown"
         eventually(lambda: not sink.readiness()["ready"])
         ready = sink.readiness()
-        assert "it does not take events" in next(
+        assert "it accepts no events" in next(
             part["detail"] for part in ready["components"] if part["name"] == "history"
         )
         sink.program.wait_for("; events wait in memory")

@@ -481,7 +481,7 @@ def test_a_full_disk_is_not_ready(api: Any, collector: Any) -> None:
     counted.put("journal_waiting_events", 1234)
     found = run(api, collector.folder, history)
     assert not found["ready"]
-    assert "it does not take events, 1,234 wait in memory" in found["detail"]
+    assert "it accepts no events, 1,234 wait in memory" in found["detail"]
     assert run(api, collector.folder, waiting) == 1234
     counted.put("journal_failing", 0)
     counted.put("journal_lost_events_total", 5)
@@ -493,7 +493,7 @@ def test_a_full_disk_is_not_ready(api: Any, collector: Any) -> None:
     labels.put("label_waiting_events", 3)
     found = run(api, collector.folder, history)
     assert not found["ready"]
-    assert "it does not take events, 1,237 wait in memory" in found["detail"]
+    assert "it accepts no events, 1,237 wait in memory" in found["detail"]
 
 
 def test_full_tables_are_named_and_stop_nothing(api: Any, collector: Any) -> None:
@@ -529,7 +529,7 @@ def test_reporters_without_room_are_named(tmp_path: Path) -> None:
     assert (part.name, part.ready, part.detail) == (
         "reporters",
         False,
-        "numbers of 4 reports were not checked",
+        "sequence numbers of 4 reports were not checked",
     )
 
 

@@ -106,7 +106,7 @@ def test_a_collector_that_hangs_keeps_no_other_change_waiting(api: Any, silent: 
                 connection.close()
             answers: list[httpx.Response] = await asyncio.gather(*waiting)
             assert {answer.status_code for answer in answers} == {503}
-            assert "may still do what it was asked" in answers[0].json()["error"]
+            assert "may still carry out the request" in answers[0].json()["error"]
 
     run(use())
     assert kinds(collector.folder) == ["limits.reset", "limits.reset", "queries.save"]

@@ -38,7 +38,7 @@ LEASE_LOOK_SECONDS = 1.0
 
 
 class Agent:
-    """The application, over a driver of this machine's programs: one request at a time reaches it."""
+    """The application, over a driver of this machine's programs, which gets one request at a time."""
 
     def __init__(self, driver: Driver, *, lease_seconds: float = 0) -> None:
         self._driver, self._lease_seconds = driver, lease_seconds
@@ -55,23 +55,23 @@ class Agent:
         )
 
     async def watch_lease(self) -> None:
-        """Reset Reg2 when no controller has asked for too long."""
+        """Reset Reg2 if no controller sends a request for too long."""
         while self._lease_seconds:
             await asyncio.sleep(LEASE_LOOK_SECONDS)
             if time.monotonic() - self._heard >= self._lease_seconds:
                 try:
                     await run_in_threadpool(self._reset)
-                except HopscopeError:  # nothing is attached, so nothing labels
+                except HopscopeError:  # no program is attached, so no packet is labelled
                     pass
-                except Exception as error:  # the next look tries again
-                    log.warning(f"no controller asks, and Reg2 is not reset: {described(error)}")
+                except Exception as error:  # the next check tries again
+                    log.warning(f"no controller sends requests, and Reg2 cannot be reset: {described(error)}")
 
     def _reset(self) -> None:
         with self._lock:
             change = difference(SwitchState(reg2={}), self._driver.read())
             if change.parts():
                 self._driver.apply(change)
-                log.warning("no controller asks: Reg2 is reset", ports=len(change.reg2 or ()))
+                log.warning("no controller sends requests: Reg2 is reset", ports=len(change.reg2 or ()))
 
     async def _get(self, _: Request) -> Response:
         self._heard = time.monotonic()
@@ -84,7 +84,7 @@ class Agent:
         except ValidationError as error:
             raise HTTPException(400, "; ".join(error_lines(error, SwitchState)[:3])) from None
         except ClientDisconnect:
-            raise HTTPException(400, "the request has no whole body") from None
+            raise HTTPException(400, "the request's body is incomplete") from None
         return JSONResponse((await run_in_threadpool(self._change, change)).as_json())
 
     async def _ports(self, _: Request) -> Response:
@@ -118,8 +118,8 @@ def run(
     listener: socket.socket | None = None,
     ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve until `stop` is set; `listener` is that of `bind`, made here if there is none; `ready` is called
-    once token and certificates are known to be good. Raises ServeError, ConfigError.
+    """Serve until `stop` is set. `listener` is the socket of `bind`, made here if it is None; `ready` is
+    called once token and certificates have been checked. Raises ServeError, ConfigError.
     """
     listener = listener or bind(settings)
     token = value_of("agent.token", settings.token)

@@ -68,9 +68,10 @@ def create_app(
 ) -> FastAPI:
     """The application for the data folder `folder`; serve `app.state.guarded`, which authenticates.
 
-    `stores`: the folder of the stores, if it is not `direct` in the data folder. `collectors`: those over
-    which keys are spread, or a function that returns them; None: this one has all. `cluster`: that this
-    collector is in. `overview_rows`: rows of the overview's tables, if they are not those of its page.
+    `stores`: the folder of the stores, if it is not `direct` in the data folder. `collectors`: the collectors
+    that share the keys, or a function that returns them; None: this one has all keys. `cluster`: the cluster
+    of this collector. `overview_rows`: numbers of rows of the overview's tables, if they differ from its
+    page's.
     """
     context = Context(settings, folder, names or Names(), stores or folder / "direct", collectors, cluster)
 
@@ -89,7 +90,7 @@ def create_app(
         version=VERSION,
         description=ABOUT,
         openapi_url=f"{PREFIX}/openapi.json",
-        docs_url=None,  # its page is loaded from the internet
+        docs_url=None,  # FastAPI's page loads scripts from the internet
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -140,8 +141,8 @@ def create_app(
 
 
 class _LoggedOnce:
-    """The application without the errors that `_failed` has answered and logged: Starlette raises them again,
-    and uvicorn would log each once more.
+    """The application without the errors that `_failed` has answered and logged: Starlette re-raises them,
+    and uvicorn would log each again.
     """
 
     def __init__(self, app: FastAPI) -> None:
@@ -156,7 +157,7 @@ class _LoggedOnce:
 
 
 async def _nowhere(request: Request) -> JSONResponse:
-    """404; 405 if another method has a route here."""
+    """Answer 404, or 405 if the path has a route for another method."""
     allowed = {
         method
         for route in request.app.routes
@@ -185,7 +186,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 def _reason(error: dict[str, Any], keys: Sequence[str]) -> str:
-    """One line about one error; `keys` are those that the body may have."""
+    """One line about one error; `keys` are the keys that the body may have."""
     place: Sequence[object] = error["loc"]
     where = ".".join(str(part) for part in place[1:]) or str(place[0])
     given = error.get("input")
@@ -206,17 +207,17 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _rejected(_: Request, error: Exception) -> JSONResponse:
-    """A parameter."""
+    """400 for a parameter that cannot be read."""
     return _line(400, str(error))
 
 
 async def _unavailable(_: Request, error: Exception) -> JSONResponse:
-    """What is no fault of a request: unreadable history or regions, an absent collector, lake or cluster."""
+    """503 for unreadable history or regions, or an absent collector, lake or cluster."""
     return _line(503, str(error))
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    """Counted, and logged once per cause and period: live values are asked for twice per second."""
+    """Count an error, and log it once per cause and period: live values are read twice per second."""
     context: Context = request.app.state.context
     context.access.count("serve_failures_total")
     what, at = described(error), raised_at(error)

@@ -1,8 +1,8 @@
-"""One connection of an HTTP client, with limits: before its request is complete it needs no token.
+"""One connection of an HTTP client, with limits that hold before it can present a token.
 
-uvicorn's h11 protocol is used, since only it limits the size of a request's head (uvicorn 0.54: httptools
-took 130 MB of one header).  What uvicorn has no setting for is here: time for the head and the body of a
-request, time for a client to take its answer, and places for connections.
+It extends uvicorn's h11 protocol, since only that one limits the size of a request's head (uvicorn 0.54:
+httptools accepted 130 MB of one header). It adds limits for which uvicorn has no setting: time for the head
+and the body of a request, time for a client to take its answer, and the number of connections.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_BYTES = 64 * 1024
 """Longest head of a request."""
 REQUEST_SECONDS = 10.0
-"""Time from the connection, or from the end of the idle time after a request, to a whole request."""
+"""Time from the connection, or from the previous answer, to a complete request."""
 ANSWER_SECONDS = 30.0
-"""Time for a client to take what fills its buffer."""
+"""Time for a client to take data from a full buffer."""
 CONNECTIONS = 512
 PER_ADDRESS = 128
-"""Connections of one address."""
+"""Maximum number of connections from one address."""
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n"
     b"content-length: 33\r\n\r\n" + b'{"error": "too many connections"}'
@@ -28,13 +28,13 @@ _BUSY = (
 
 
 class Connection(H11Protocol):
-    """A connection that waits for a request makes place for a new one; one with a request is kept."""
+    """A connection without a request in progress may be closed in favour of a new one."""
 
     _request_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place, or that of the connection that waits longest; if all are at work, answer 503."""
+        """Take a place, if need be that of the longest waiting connection; if all are busy, answer 503."""
         super().connection_made(transport)
         self.since = self.loop.time()
         if not self._make_place():
@@ -44,7 +44,7 @@ class Connection(H11Protocol):
         self._expect_request()
 
     def _make_place(self) -> bool:
-        """Whether there are fewer than the most connections, of all and of this address, or so made."""
+        """Whether there is a place, in total and for this address; closes a waiting connection if need be."""
         host = self.client and self.client[0]
         all_others = [cast("Any", other) for other in self.connections if other is not self]
         of_address = [other for other in all_others if (other.client and other.client[0]) == host]
@@ -83,19 +83,19 @@ class Connection(H11Protocol):
             super().data_received(data)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request; keep-alive ends sooner if not a byte of it comes."""
+        """Wait for the next request; keep-alive ends sooner if no byte of it arrives."""
         self.since = self.loop.time()
         self._expect_request()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """The client does not take its answer: it has some time."""
+        """The client does not take its answer: start its timer."""
         super().pause_writing()
         if self._answer_timer is None:
             self._answer_timer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has taken some of it."""
+        """The client has taken some of its answer: stop its timer."""
         super().resume_writing()
         if self._answer_timer is not None:
             self._answer_timer.cancel()
@@ -107,13 +107,13 @@ class Connection(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Give up the place."""
         self._cancel_timers()
         super().connection_lost(exc)
 
 
 def _is_waiting(other: Any) -> bool:
-    """Whether nothing is lost with a connection: also with a WebSocket that was closed, whose client does not
-    answer that (uvicorn gives it 10 s).
+    """Whether nothing is lost if a connection is closed. This includes a closed WebSocket whose client has
+    not answered (uvicorn gives it 10 s).
     """
     return other.is_waiting if isinstance(other, Connection) else bool(getattr(other, "close_sent", False))

@@ -1,7 +1,7 @@
-"""What every route works with: the collector's state, history, names, and threads for what blocks.
+"""The context of all routes: the collector's state, history, names, and threads for blocking work.
 
 Health, metrics, state, scans, alarms, stores, pages of events, other history, live feeds and the page each
-have threads of their own: none waits for another, and what is cheap never waits for what is not.
+have threads of their own, so that none waits for another, and cheap work never waits for expensive work.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ T = TypeVar("T")
 Pool = Literal["history", "events"]
 
 WAITING = 64
-"""Requests of state that may wait for a thread; one more is answered with 503."""
+"""How many requests for state may wait for a thread; any further one is answered with 503."""
 QUERIES = 2
-"""Queries of history that run at a time."""
+"""How many queries of history run at a time."""
 CLUSTER_QUESTIONS = 4
-"""Questions to all members of a cluster that wait for their answers at a time."""
+"""How many questions to all members of a cluster may wait for answers at a time."""
 PATIENCE_SECONDS = 10.0
-"""How long a client's request waits for a thread; then it is answered with 503."""
+"""How long a request waits for a thread before it is answered with 503."""
 RETRY_SECONDS = 5
-"""After which a refused client may ask again."""
+"""Time after which a refused client should retry."""
 MOST_QUERIES = 32
-"""Queries of history that run or wait."""
+"""How many queries of history may run or wait."""
 WATCHED = 16
-"""Questions of the hub that wait for a thread, of each kind: all others leave room for clients."""
+"""How many of the hub's questions of each kind may wait for a thread, so that there is room for clients."""
 STREAMS = 32
-"""Live feeds."""
+"""Maximum number of live feeds."""
 PER_CLIENT = 8
-"""Queries, and live feeds, of one client's address."""
+"""Maximum number of queries, and of live feeds, per client address."""
 _LOOK_SECONDS = 0.25
-"""How often a query looks whether its client is still there."""
+"""How often a query checks whether its client is still connected."""
 
 
 class Context:
-    """One per app."""
+    """The context of one application."""
 
     def __init__(
         self,
@@ -82,25 +82,25 @@ class Context:
         self.stores = stores
         """Folder of the stores of direct telemetry access."""
         self.own_stores = open_collectors((), stores)
-        """The stores of this collector."""
+        """This collector's own stores."""
         self._collectors = collectors
         self.names = names
         self.state = CollectorState(folder)
         self.samples = Samples(self.state)
-        """Newest values of the last minutes, while somebody asks for them."""
+        """Newest values of the last minutes, as long as clients request them."""
         self.feed = Feed(folder / "regions")
         self.past = Past(folder, names)
         self.alarms = AlarmReader(self.state, self.feed, self.past)
         self.kept = Kept()
-        """Answers from history that viewers ask again and again."""
+        """Cached answers from history that viewers request again and again."""
         self.fabric: object | None = None
-        """What `routes.fabric` keeps between questions; None: nobody has asked."""
+        """What `routes.fabric` keeps between requests; None: there was none yet."""
         self.database = Database(folder)
-        """What operators decide."""
+        """The database of operators' decisions."""
         self.access = Access(settings, folder, self.database)
         self._cluster = cluster
         self.dialects: Mapping[str, DialectSettings] = {}
-        """Dialects of the configuration: reports that are kept name theirs."""
+        """Dialects of the configuration, by name, for reports that were kept as evidence."""
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds and the overview's poller stop."""
         self._pools = {
@@ -125,20 +125,20 @@ class Context:
         self._hub = {name: asyncio.Semaphore(WATCHED) for name in self._pools}
         self._shared: dict[object, asyncio.Future[Any]] = {}
         self.asking: Counter[str] = Counter()
-        """Queries of history by client."""
+        """Running and waiting queries of history, by client."""
         self._watching = {
             "events": asyncio.Semaphore(1),
             "history": asyncio.Semaphore(QUERIES),
             "cluster": asyncio.Semaphore(CLUSTER_QUESTIONS),
         }
-        """Watched questions wait here, and take no other client's place among MOST_QUERIES."""
+        """The hub's questions wait here, and take no client's place among MOST_QUERIES."""
         self.streaming: Counter[str] = Counter()
-        """Live feeds by client."""
+        """Open live feeds, by client."""
         self._made: dict[object, Any] = {}
         self._keeping = threading.Lock()
 
     def made(self, kind: Callable[[Context], T]) -> T:
-        """What a route keeps between requests: made at its first use, with this context."""
+        """The object that a route keeps between requests, made with this context on first use."""
         with self._keeping:
             if kind not in self._made:
                 self._made[kind] = kind(self)
@@ -149,8 +149,8 @@ class Context:
         return asyncio.get_running_loop().run_in_executor(self._pools[pool], work)
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do blocking work of a request of state that takes little, however much there is; 503 if too many
-        wait, or none of the threads is free in time.
+        """Run blocking work that is cheap whatever the size of the state; 503 if too many requests wait, or
+        no thread becomes free in time.
         """
         return await self._run("state", partial(work, *args, **kwargs))
 
@@ -163,7 +163,7 @@ class Context:
         return await self._run("alarms", work)
 
     def group(self, local: bool) -> CollectorGroup:
-        """The collectors that have keys; `local`: only this one. Raises CollectorError: they are unknown."""
+        """The collectors that share the keys; `local`: only this one. CollectorError: they are unknown."""
         if local or self._collectors is None:
             return self.own_stores
         return self._collectors() if callable(self._collectors) else self._collectors
@@ -178,8 +178,9 @@ class Context:
         before: Any = None,
         after: Any = None,
     ) -> dict[str, Any]:
-        """Have the collector make a change, for whom the request is, and note it in the audit; the
-        collector's answer. 400 if it rejects, 503 if none answers; what it may have made is in the audit.
+        """Have the collector make a change on behalf of the client, and record it in the audit; returns the
+        collector's answer. 400 if it is rejected, 503 if no collector answers; the audit also has changes
+        that it may have made without an answer.
         """
         author = author_of(request)
         ask = partial(control.request, self.folder, message | {"by": str(author)[: control.MAX_BY]})
@@ -188,7 +189,7 @@ class Context:
         )
 
     async def ask_collector(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The collector's answer to a question. 400 if it rejects, 503 if none answers."""
+        """The collector's answer to a question. 400 if it is rejected, 503 if no collector answers."""
         return await self._of_collector(partial(control.request, self.folder, message))
 
     async def _of_collector(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -197,13 +198,13 @@ class Context:
         except control.RejectedError as error:
             raise HTTPException(400, str(error)) from None
         except control.UnansweredError as error:
-            raise HTTPException(503, f"{error}; it may still do what it was asked") from None
+            raise HTTPException(503, f"{error}; it may still carry out the request") from None
         except control.ControlError as error:
             raise HTTPException(503, str(error)) from None
 
     async def look_up(self, local: bool, work: Callable[[CollectorGroup], T]) -> T:
-        """Query stores; 503 if too many requests wait. Those that ask other collectors have threads of their
-        own: two collectors that ask each other do not wait for each other.
+        """Query stores; 503 if too many requests wait. Queries of other collectors have separate threads, so
+        that two collectors that query each other cannot deadlock.
         """
         pool = "stores" if local or self._collectors is None else "collectors"
         return await self._run(pool, lambda: work(self.group(local)))
@@ -230,17 +231,17 @@ class Context:
             self._waiting[pool] -= 1
 
     async def draw(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do blocking work of the page."""
+        """Run blocking work of the page."""
         return await self._start("page", partial(work, *args, **kwargs))
 
     async def feed_frames(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do blocking work of a live feed."""
+        """Run blocking work of a live feed."""
         return await self._start("feed", partial(work, *args, **kwargs))
 
     async def shared(
         self, pool: Literal["health", "metrics"], work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Result of work, done once for all who ask while it is under way: it never queues."""
+        """Run work once for all requests that arrive meanwhile, and return its result; it never queues."""
         if work not in self._shared:
             future = self._shared[work] = self._start(pool, partial(work, *args, **kwargs))
             future.add_done_callback(lambda _: self._shared.pop(work))
@@ -254,7 +255,7 @@ class Context:
 
     @property
     def in_cluster(self) -> ClusterScope:
-        """The cluster that this collector is in; 400 if there is none."""
+        """The cluster of this collector; 400 if there is none."""
         if self._cluster is None:
             raise HTTPException(400, "scope: this collector is in no cluster: set cluster.nats")
         return self._cluster
@@ -266,9 +267,9 @@ class Context:
     async def query(
         self, request: Request, work: Callable[[Past, threading.Event], T], pool: Pool = "history"
     ) -> T:
-        """Run a query of history, a few at a time; `work` gets the history of this member, or that of its
-        cluster if the request says so, and an event, set when its client is gone. `pool` `events`: it reads
-        few parts of history, and does not wait for those that read all of a time range.
+        """Run a query of history, a few at a time. `work` gets the history of this member, or of its cluster
+        if the request says so, and an event that is set when the client has disconnected. Queries in the
+        `pool` `events` read few parts of history, and do not wait for queries that read a whole time range.
         """
         client, of = client_of(request), "cluster" if asks_cluster(request) else pool
         if client == HUB:
@@ -302,8 +303,9 @@ class Context:
     def keeping(
         self, request: Request, seconds: float, make: Callable[[Past], T], *more: Hashable
     ) -> Callable[[Past, threading.Event], T]:
-        """Work of a question to history that many viewers ask again and again: it is done once for all of
-        them, and kept as in `Kept.of`. `more`: what the answer depends on beside the request.
+        """Work for a question to history that many viewers ask again and again: it is done once for all of
+        them, and its result is cached as in `Kept.of`. `more`: everything beside the request that the answer
+        depends on.
         """
         question = (request.url.path, tuple(sorted(request.query_params.multi_items())), *more)
 
@@ -320,7 +322,7 @@ class Context:
             raise _refused("too many live feeds at once: close one first")
 
     def node(self, text: str) -> int:
-        """Id of a switch named by id or name; 400 if there is none."""
+        """The id of a switch given by id or name; 400 if the name is unknown."""
         found = self.names.find_node(text)
         if found is None:
             raise HTTPException(
@@ -329,7 +331,7 @@ class Context:
         return found
 
     def close(self) -> None:
-        """Let the threads go, and end the feeds and pollers that use them."""
+        """Release the threads, and end the feeds and pollers that use them."""
         self.closing.set()
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
@@ -342,13 +344,13 @@ class Context:
 
 
 def _begin(begun: threading.Event, work: Callable[[], T]) -> T:
-    """Do work, and note that a thread was free for it."""
+    """Do work, after noting that a thread was free for it."""
     begun.set()
     return work()
 
 
 def _reject_late(begun: threading.Event) -> None:
-    """503 if no thread was free for work by now."""
+    """Raise 503 if no thread has begun the work by now."""
     if not begun.is_set():
         raise _refused("the collector is busy: other questions of this kind are still being answered")
 
@@ -358,7 +360,7 @@ def _refused(why: str) -> HTTPException:
 
 
 def _of_cluster(past: Past, work: Callable[[Past, threading.Event], T], gone: threading.Event) -> T:
-    """An answer of all members, and who gave it."""
+    """An answer from all members, with the members that answered."""
     try:
         found = work(past, gone)
         history = cast(ClusterHistory, past.history())
@@ -369,17 +371,17 @@ def _of_cluster(past: Past, work: Callable[[Past, threading.Event], T], gone: th
 
 
 def author_of(request: Request) -> Author:
-    """Who makes a change, for the audit."""
+    """The author of a change, for the audit."""
     return identity_of(request.scope).author
 
 
 def client_of(request: Request) -> str:
-    """Address of the client of a request, behind trusted proxies too."""
+    """Address of the client of a request, even behind trusted proxies."""
     return identity_of(request.scope).address
 
 
 def of(request: Request) -> Context:
-    """The context of the app that a request came to."""
+    """The context of the application that got a request."""
     context: Context = request.app.state.context
     return context
 

@@ -16,8 +16,8 @@ ABOUT = (
     'above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
 )
 ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-"""Content of every error. Declared as a `model`, FastAPI would build its schema again for each status of each
-route.
+"""Content of every error. If it were declared as a `model`, FastAPI would build its schema again for each
+status of each route.
 """
 _OF_ALL = {
     "421": "The Host header is another machine's, of a server on loopback",
@@ -27,7 +27,7 @@ _OF_BODIES = {"413": f"The body is longer than {BODY_BYTES:,} bytes"}
 
 
 class Application(FastAPI):
-    """Its description has the docstrings of attributes, which are read when somebody asks for it."""
+    """An application whose OpenAPI description has the docstrings of attributes, which are read on demand."""
 
     def openapi(self) -> dict[str, Any]:
         """OpenAPI's description of all routes."""
@@ -54,7 +54,7 @@ def _describe_fields(schemas: dict[str, Any]) -> None:
 
 
 def _describe_errors(method: str, responses: dict[str, Any]) -> None:
-    """Add what is answered before a route is asked; 422, which FastAPI describes, is 400 here."""
+    """Add the errors that are sent before a route is called; 422, which FastAPI describes, is 400 here."""
     responses.pop("422", None)
     for status, text in (_OF_ALL if method == "get" else _OF_ALL | _OF_BODIES).items():
         responses.setdefault(status, {"description": text, "content": ERROR})

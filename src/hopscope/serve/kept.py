@@ -1,4 +1,4 @@
-"""Answers that are kept for some seconds: what many viewers ask is computed once."""
+"""Caches answers for some seconds, so that questions of many viewers are computed once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 MOST = 64
-"""Answers that are kept at a time."""
+"""Maximum number of cached answers."""
 BUDGET = 0.25
-"""Share of a processor that making kept answers again may take, of all answers together. On a busy machine
-an answer waits for a processor: that time does not count.
+"""Share of a processor that renewing all cached answers together may take. The time for which an answer waits
+for a processor on a busy machine does not count.
 """
 WATCHED_SECONDS = 15.0
-"""How long an answer counts towards the budget after it was last asked for."""
+"""How long an answer counts towards the budget after its last request."""
 LONGEST_SECONDS = 60.0
-"""An answer is not kept longer than this to stay within the budget."""
+"""Maximum time for which an answer is cached to stay within the budget."""
 
 
 @dataclass(slots=True)
@@ -27,14 +27,14 @@ class _Answer:
     value: Any
     until: float
     took: float
-    """Seconds of a processor."""
+    """CPU seconds."""
     asked: float
-    """When it was last asked for."""
+    """Time of the last request."""
 
 
 class Kept:
-    """A few answers by their question; safe to use from several threads. Who asks what another thread is
-    answering waits for that.
+    """A few answers by question; safe to use from several threads. A thread that asks a question waits if
+    another thread is already answering it.
     """
 
     def __init__(self) -> None:
@@ -43,10 +43,10 @@ class Kept:
         self._making: dict[Hashable, threading.Lock] = {}
 
     def of(self, question: Hashable, seconds: float, make: Callable[[], T]) -> T:
-        """The answer to a question; `make` works it out.
+        """The answer to a question, computed by `make`.
 
-        It is at most `seconds` old, or older if BUDGET requires it: what pages watch is made in turn, and a
-        turn takes this share of the time.
+        It is at most `seconds` old, or older if BUDGET requires it: watched answers are renewed one after the
+        other, and that may take only this share of the time.
         """
         with self._lock:
             kept = self._known(question)

@@ -1,4 +1,4 @@
-"""`/metrics`: the families of metrics as Prometheus reads them, collected when it asks."""
+"""`/metrics`: families of metrics for Prometheus, collected on each scrape."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..settings.top_flows import TopFlowSettings
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MORE_FILES = (CLUSTER_COUNTERS, LAKE_COUNTERS, ACCESS_COUNTERS)
-"""Counters of processes that `export` does not know."""
+"""Counters of processes that `export` does not include."""
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def accepts_openmetrics(accept: str) -> bool:
-    """Whether a reader takes OpenMetrics, by its header Accept."""
+    """Whether a client accepts OpenMetrics, by its Accept header."""
     return any(
         part.partition(";")[0].strip().lower() == "application/openmetrics-text" for part in accept.split(",")
     )

@@ -24,7 +24,7 @@ from ..present.units import size
 from .access.tls import Certificate
 
 FULL = 0.875
-"""Share of a table's rows in use above which new keys take those of others."""
+"""Above this share of rows in use, new keys replace others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Component:
     detail: str
     restarts: int = 0
     advice: str = ""
-    """What to do, if it is not ready, or was restarted; empty: nothing."""
+    """What to do if it is not ready or was restarted; empty: nothing."""
 
 
 _START = "start one with `hopscope collect`, or name its data folder with --data"
@@ -44,13 +44,13 @@ _REGIONS = "see the log, or wait: it may be starting"
 
 
 def _component(name: str, ready: bool, detail: str, advice: str) -> Component:
-    """With advice while it is not ready."""
+    """A component that has advice only while it is not ready."""
     return Component(name, ready, detail, advice="" if ready else advice)
 
 
 def components(state: CollectorState, folder: Path) -> list[Component]:
-    """Supervisor, processes, interfaces, the detector's queues, regions, and history: all must be ready. So
-    must be a member of a cluster: not drained.
+    """The components that must all be ready: supervisor, processes, interfaces, the detector's queues,
+    regions, and history; a member of a cluster must not be drained.
     """
     return [
         *processes(folder),
@@ -62,7 +62,7 @@ def components(state: CollectorState, folder: Path) -> list[Component]:
 
 
 def processes(folder: Path) -> list[Component]:
-    """The supervisor, its processes, and the interfaces that it reads."""
+    """The supervisor, its processes, and the interfaces of listeners."""
     owner = read_owner(folder)
     if not owner:
         return [Component("supervisor", False, "no collector has run on this data folder", advice=_START)]
@@ -79,7 +79,7 @@ def processes(folder: Path) -> list[Component]:
         detail = f"{state}, {restarts} restarts"
         if process.get("last_error"):
             detail += f", last error: {process['last_error']}"
-        alive |= process.get("name") == "standby"  # nothing waits for it
+        alive |= process.get("name") == "standby"  # readiness does not depend on it
         advice = "it was restarted: see the log" if alive and restarts else "" if alive else "see the log"
         if process.get("starting"):
             alive, detail, advice = False, f"{state}, starting", "wait; the log says what it waits for"
@@ -95,14 +95,14 @@ def processes(folder: Path) -> list[Component]:
 
 
 def certificate(found: Certificate | None) -> list[Component]:
-    """Not ready if the files of a renewed certificate cannot be used: the old one still is."""
+    """Not ready if a renewed certificate cannot be used, so that the old one stays in use."""
     if found is None:
         return []
     return [Component("certificate", not found.problem, found.problem or str(found.files[0]))]
 
 
 def detector(state: CollectorState) -> list[Component]:
-    """Ready while the detector takes all reports of its workers; none without several workers."""
+    """Ready while the detector takes all reports of its workers; empty without a detector."""
     counters = state.counters()
     if DETECTOR not in counters.processes:
         return []
@@ -120,7 +120,7 @@ def detector(state: CollectorState) -> list[Component]:
 
 
 def regions(state: CollectorState, folder: Path) -> Component:
-    """Ready once the workers, or the label process of a collector without workers, made their regions."""
+    """Ready once the workers (or the label process, if there are none) have made their regions."""
     workers, problems = state.workers(), state.problems
     if problems:
         return Component("regions", False, "; ".join(problems.values()), advice=_REGIONS)
@@ -139,17 +139,17 @@ def regions(state: CollectorState, folder: Path) -> Component:
 
 
 def history(state: CollectorState, folder: Path) -> Component:
-    """Ready while its disk takes events, those of labels too; with advice before it is full."""
+    """Ready while the disk accepts events, including those of labels; has advice before the disk is full."""
     journal = folder / "journal"
     if not os.access(journal, os.R_OK):
         return Component(
-            "history", False, f"{journal} cannot be read", advice="check the rights of the data folder"
+            "history", False, f"{journal} cannot be read", advice="check the permissions of the data folder"
         )
     free = free_bytes(journal)
     detail = f"{size(free)} free on its disk"
     to_disk = state.to_disk()
     if to_disk.failing:
-        detail += f"; it does not take events, {to_disk.waiting:,} wait in memory"
+        detail += f"; it accepts no events, {to_disk.waiting:,} wait in memory"
     if to_disk.lost:
         detail += f"; {to_disk.lost:,} were lost"
     if damaged := damaged_files(folder):
@@ -167,14 +167,14 @@ def history(state: CollectorState, folder: Path) -> Component:
 
 
 def clock(folder: Path) -> list[Component]:
-    """The system's clock, if it was not believed at the start. Nothing waits for it."""
+    """The system's clock, if it was found implausible at startup. Readiness does not depend on it."""
     problem = read_owner(folder).get("clock_problem")
     advice = "set the clock, and start the collector again"
     return [Component("clock", False, str(problem), advice=advice)] if problem else []
 
 
 def tables(state: CollectorState) -> list[Component]:
-    """Ready while there is room for new keys. Nothing waits for it, since strangers can fill tables."""
+    """Ready while there is room for new keys. Readiness does not depend on it: strangers can fill tables."""
     fill = state.fill()
     if not fill:
         return []
@@ -195,18 +195,18 @@ def tables(state: CollectorState) -> list[Component]:
 
 
 def reporters(stores: Path) -> list[Component]:
-    """Ready while a translator tracks the numbers of all its reporters. Nothing waits for it."""
+    """Ready while a translator tracks the sequence numbers of all reporters; not required."""
     counters = TRANSLATOR_COUNTERS.read(stores)
     untracked = counters["dta_untracked_total"]
     if not counters["dta_datagrams_total"]:
         return []
-    detail = f"numbers of {untracked:,} reports were not checked"
-    advice = "more sources report than are tracked: limit who sends"
+    detail = f"sequence numbers of {untracked:,} reports were not checked"
+    advice = "there are more reporters than can be tracked: limit who sends"
     return [_component("reporters", not counters["dta_reporters_full"], detail, advice)]
 
 
 def drained(folder: Path) -> list[Component]:
-    """Not ready while switches are to send elsewhere, since `hopscope cluster drain`."""
+    """Not ready while the member is drained by `hopscope cluster drain`."""
     if not remembered(folder).drained:
         return []
     return [
@@ -220,8 +220,9 @@ def drained(folder: Path) -> list[Component]:
 
 
 def cluster(regions: Path) -> list[Component]:
-    """The cluster as this member sees it: ready while NATS answers, all members are there and ready, have the
-    newest configuration, and a clock that is right. Nothing waits for it: this collector goes on alone.
+    """The cluster as this member sees it: ready while NATS answers and all members are present and ready,
+    with the newest configuration and a correct clock. Readiness does not depend on it: this collector goes on
+    alone.
     """
     status = read_status(regions)
     if not status:
@@ -240,15 +241,15 @@ def cluster(regions: Path) -> list[Component]:
             problems.append(f"{each['name']}: {clock}")
     since = f" since {when_seconds(status['since_ns'])}"
     state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)
-    detail = f"{state}, {len(status['members'])} there, revision {newest} of the configuration"
+    detail = f"{state}, {len(status['members'])} present, revision {newest} of the configuration"
     ready = status["state"] == "joined" and not problems
     advice = "see `hopscope cluster status`; this collector goes on alone meanwhile"
     return [_component(f"cluster {status['cluster']}", ready, "; ".join([detail, *problems]), advice)]
 
 
 def lake(regions: Path) -> list[Component]:
-    """The lake as this member sees it: whether it takes events, and what a lost disk would cost now. Nothing
-    waits for it: events are in local history meanwhile.
+    """The lake as this member sees it: whether it takes events, and how many events are only on the local
+    disk. Readiness does not depend on it: local history has the events meanwhile.
     """
     status = read_lake_status(regions)
     if not status:
@@ -268,13 +269,13 @@ def lake(regions: Path) -> list[Component]:
             "shared history",
             status["state"] == "writing" and not problems,
             "; ".join([detail, *problems]),
-            "check the catalog and the store of objects; events are kept on this disk meanwhile",
+            "check the catalog and the object store; events are kept on this disk meanwhile",
         )
     ]
 
 
 def exports(folder: Path) -> list[Component]:
-    """Destinations of exports, for which nothing waits."""
+    """Destinations of exports, on which readiness does not depend."""
     rows = read_counters(folder)
     parts = []
     for label, row in zip(names_of(rows), rows, strict=True):
@@ -296,7 +297,7 @@ def exports(folder: Path) -> list[Component]:
 def everything(
     state: CollectorState, folder: Path, stores: Path, tls: Certificate | None = None
 ) -> tuple[list[Component], list[Component]]:
-    """Components that must be ready, and those for which nothing waits; `tls`: the server's certificate."""
+    """Components that must be ready, and all others; `tls`: the server's certificate."""
     shown = [
         *clock(folder),
         *tables(state),

@@ -1,4 +1,4 @@
-"""Questions to all members of a cluster (`?scope=cluster`): asked, checked by the models, and merged."""
+"""Asks all members of a cluster (`?scope=cluster`), validates their answers, and merges them."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ OF_HISTORY = frozenset(
         *("fabric", "fabric/ports", "fabric/timeline"),
     )
 )
-"""Routes that ask the history of a cluster themselves, by `Context.query`."""
+"""Routes that themselves read the history of a cluster, through `Context.query`."""
 _BAD = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
-"""What rules of merging raise for an answer that is no good."""
+"""Errors that the merging rules raise for a malformed answer."""
 
 
 def asks_cluster(request: Request) -> bool:
-    """Whether a request is to all members."""
+    """Whether a request is addressed to all members."""
     return request.query_params.get("scope") == "cluster"
 
 
 def of_member(request: Request) -> Request:
-    """The same request to this member."""
+    """The same request, addressed to this member only."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name != "scope"]
     return Request({**request.scope, "query_string": urlencode(query).encode()}, request.receive)
 
 
 class ClusterScope:
-    """Asks the cluster of a member. Its connection is made when the first question comes, and kept."""
+    """Asks the cluster of a member. The connection is made for the first question, and kept."""
 
     def __init__(self, settings: Settings, folder: Path, names: Names) -> None:
         self._settings, self._folder, self._names = settings, folder, names
@@ -68,7 +68,7 @@ class ClusterScope:
 
     @property
     def asker(self) -> Asker:
-        """Made once."""
+        """Asks members over NATS; made once."""
         with self._lock:
             if self._asker is None:
                 from ..cluster.connection import Connection
@@ -89,7 +89,7 @@ class ClusterScope:
         return open_history(self._settings, self._folder, asker, self._lake)
 
     def past(self) -> Past:
-        """The same as routes ask it."""
+        """The same, as the routes read it."""
         return Past(self._folder, self._names, self.history)
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class ClusterScope:
                 each.close()
 
     def ask(self, question: Question) -> Response | ClusterAnswer:
-        """The merged answers. If NATS is away, only who answers: this member alone."""
+        """The merged answers. If NATS is unreachable, only a note that this member alone answers."""
         from ..cluster.connection import ClusterError
 
         try:
@@ -115,15 +115,15 @@ class ClusterScope:
 
 
 class Question:
-    """One request as a question to all members. Raises ValueError: its offset or limit is no number."""
+    """One request as a question to all members. ValueError: its offset or limit is not a number."""
 
     def __init__(self, request: Request, rule: Rule, models: Sequence[Any]) -> None:
-        """`models`: of the answers to its path, and to `rule.also`."""
+        """`models`: the models of answers to its path and to `rule.also`."""
         given = [(name, value) for name, value in request.query_params.multi_items() if name != "scope"]
         self._rule, self._query = rule, query_of(given)
         self._models = models
         self.only = (self._query["member"],) if rule.named and self._query.get("member") else None
-        """Who is asked; None: all members."""
+        """The members to ask; None: all."""
         rows = None
         if rule.paged:
             rows = int(self._query.get("offset", 0)) + int(self._query.get("limit", 100))
@@ -136,15 +136,15 @@ class Question:
         ]
 
     def read(self, answer: Answer) -> Answer | list[Any]:
-        """Bodies of a good answer; ValueError: it is none. One that a member refused stays as it is."""
+        """Bodies of a valid answer; a refusal is returned unchanged. ValueError: the answer is malformed."""
         if answer.status != 200:
             return answer
         try:
             bodies = json.loads(answer.body)
         except (ValueError, RecursionError):
-            raise ValueError("its answer is damaged: it is no JSON") from None
+            raise ValueError("its answer is damaged: it is not JSON") from None
         if not isinstance(bodies, list) or len(bodies) != len(self._models):
-            raise ValueError("its answer is damaged: found another number of bodies")
+            raise ValueError("its answer is damaged: it has a wrong number of bodies")
         try:
             for kind, body in zip(self._models, bodies, strict=True):
                 _adapter(kind).validate_python(body, strict=True)
@@ -175,7 +175,7 @@ class Question:
         past = self._rule.past(self._query, merged)
         missing = (gathered.of_history if past else gathered.answer).missing
         answer = ClusterAnswer(tuple(sorted(bodies)), {**missing, **refused})
-        if not bodies and refused:  # a parameter is wrong, and all say so
+        if not bodies and refused:  # a parameter is wrong, as all members say
             return _error(400, next(iter(refused.values())).partition(": ")[2], answer)
         if not bodies and self.only and not answer.missing:
             return _error(404, f"the cluster has no member {self.only[0][:60]!r}", answer)
@@ -188,8 +188,8 @@ class Question:
 
 
 def with_cluster(response: Response, answer: ClusterAnswer, model: type[BaseModel]) -> Response:
-    """The answer of this member alone, of this model, which says so. Rows state whose they are, as those of
-    all do.
+    """An answer of this member alone, marked as such. Its rows name their member, as in an answer from all
+    members.
     """
     body: dict[str, Any] = json.loads(bytes(response.body))
     (member,) = answer.answered
@@ -198,7 +198,7 @@ def with_cluster(response: Response, answer: ClusterAnswer, model: type[BaseMode
 
 
 def _state_member(row: dict[str, Any], model: type[BaseModel], member: str) -> None:
-    """Add `member` or `members`, which of them the model has, to a row and the rows in it."""
+    """Add `member` or `members`, whichever the model has, to a row and the rows in it."""
     whose = {"member": member, "members": [member]}
     row |= {name: whose[name] for name in whose.keys() & model.model_fields.keys()}
     for name, field in model.model_fields.items():

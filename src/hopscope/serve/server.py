@@ -35,8 +35,8 @@ _BACKLOG = 128
 _GRACE_SECONDS = 3
 _LOOK_SECONDS = 0.2
 _SWITCH_SECONDS = 0.0005
-"""How long one thread computes while another waits, a tenth of what is usual: a cheap answer is made of many
-short steps, and each of them waits for the threads that make costly ones.
+"""How long one thread runs while another waits, a tenth of Python's default: a cheap answer takes many short
+steps, each of which waits for threads that work on expensive answers.
 """
 
 
@@ -45,8 +45,8 @@ class ServeError(HopscopeError):
 
 
 def bind(settings: ServeSettings, folder: Path) -> socket.socket:
-    """Socket that the API of a data folder listens on. Raises HopscopeError if the address is taken, no user
-    could log in, or the certificate is not valid.
+    """The socket on which the API of a data folder listens. Raises HopscopeError if the address is in use, no
+    user could log in, or the certificate is not valid.
     """
     _check_logins(settings, folder)
     if settings.cert_file is not None:
@@ -58,8 +58,8 @@ def bind(settings: ServeSettings, folder: Path) -> socket.socket:
 
 
 def _check_logins(settings: ServeSettings, folder: Path) -> None:
-    """Raises HopscopeError if the network could reach the server and no user could log in, or not as the
-    settings say.
+    """Raises HopscopeError if the server is reachable over the network, but no user could log in, or not in
+    the way that the settings require.
     """
     Provider.of(settings)
     tokens = [
@@ -85,7 +85,7 @@ def _check_logins(settings: ServeSettings, folder: Path) -> None:
 
 
 def bind_to(host: str, port: int, key: str) -> socket.socket:
-    """Socket that listens there, as the setting `key` says. Raises ServeError."""
+    """A socket that listens on host and port; errors name the setting `key`. Raises ServeError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # with the protocol, or asyncio leaves Nagle's algorithm on: 40 ms for each request after the first
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -100,7 +100,7 @@ def bind_to(host: str, port: int, key: str) -> socket.socket:
 
 
 def url_of(listener: socket.socket, *, bound: bool = False, tls: bool = False) -> str:
-    """Address of the page, as a browser on this machine takes it; `bound`: as it is listened on."""
+    """Address of the page for a browser on this machine; `bound`: with the address that is listened on."""
     host, port = listener.getsockname()[:2]
     if not bound:
         host = reached_at(host)
@@ -108,7 +108,7 @@ def url_of(listener: socket.socket, *, bound: bool = False, tls: bool = False) -
 
 
 def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | None = None) -> None:
-    """Serve until `stop` is set; `listener` is the socket of `bind`, made here if there is none."""
+    """Serve until `stop` is set; `listener` is the socket of `bind`, made here if it is None."""
     listener = listener or bind(settings.serve, folder)
     sys.setswitchinterval(_SWITCH_SECONDS)
     asyncio.run(_serve(settings, folder, stop, listener))
@@ -150,8 +150,8 @@ async def serve_app(
     lifespan: Literal["on", "off"] = "off",
     certificate: Certificate | None = None,
 ) -> None:
-    """Serve an application until `stop` is set; `closing` is set then, before connections end. With a
-    certificate over TLS.
+    """Serve an application until `stop` is set, over TLS if there is a certificate. `closing` is set before
+    the connections end.
     """
     import uvicorn
 
@@ -167,7 +167,7 @@ async def serve_app(
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ws_max_size=64 * 1024,
         h11_max_incomplete_event_size=HEAD_BYTES,
-        proxy_headers=False,  # uvicorn would believe what any program of this machine says; see access/proxy
+        proxy_headers=False,  # uvicorn would trust any program of this machine; see access/proxy
         ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
     )
     server = uvicorn.Server(config)
@@ -185,7 +185,7 @@ async def serve_app(
 
 
 def _limit_handshakes(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-    """End a TLS handshake after some seconds, not asyncio's 60; uvicorn has no setting for it."""
+    """End a TLS handshake after `seconds` instead of asyncio's 60; uvicorn has no setting for this."""
     loop.create_server = partial(  # type: ignore[method-assign]
         loop.create_server, ssl_handshake_timeout=seconds
     )
@@ -193,14 +193,14 @@ def _limit_handshakes(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
 
 @contextmanager
 def _no_signals() -> Iterator[None]:
-    """The process stops by its own signals."""
+    """Keep uvicorn from handling signals: the process handles them itself."""
     yield
 
 
 async def _main_loop(stop: Stop, server: uvicorn.Server, closing: asyncio.Event | None) -> None:
     """Wait for the stop event; uvicorn's own loop wakes twice as often."""
     while not stop.is_set():
-        await server.on_tick(0)  # the time in headers
+        await server.on_tick(0)  # updates the time in headers
         await asyncio.sleep(_LOOK_SECONDS)
     if closing is not None:
         closing.set()  # ends the live feeds, which would otherwise hold the server open

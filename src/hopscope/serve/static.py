@@ -1,5 +1,5 @@
-"""The console's files: one page for all its addresses, and modules, styles and images with the digest of all
-in their address, so that browsers keep them and never mix two versions.
+"""The console's files: one page for all of its addresses, and modules, styles and images. Their addresses
+contain a digest of all files, so that browsers can cache them and never mix two versions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ADDRESSES = (
     "/events/{rest:path}", "/ask", "/direct", "/direct/{rest:path}", "/labels", "/sink", "/limits", "/system",
     "/system/{rest:path}",
 )  # fmt: skip
-"""Addresses of pages; `lib/pages.js` says what each shows."""
+"""Addresses of pages; `lib/pages.js` defines the content of each."""
 _MEDIA = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -33,11 +33,11 @@ _GZIP_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file, as it is sent."""
+    """A file in the form in which it is sent."""
 
     body: bytes
     packed: bytes | None
-    """With gzip, if that is shorter."""
+    """Compressed with gzip, if that is shorter."""
     media: str
 
 
@@ -47,14 +47,14 @@ class Files:
 
     digest: str
     page: File
-    """`index.html`, with the digest in the addresses that it names."""
+    """`index.html`, with the digest in its links."""
     files: dict[str, File]
     """By path below `/console/DIGEST/`."""
 
 
 @cache
 def files(root: Path = ROOT) -> Files:
-    """Read all files; they take 1 ms and stay in memory."""
+    """Read all files, which takes 1 ms; they stay in memory."""
     found = {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in sorted(root.rglob("*"))
@@ -99,7 +99,7 @@ async def no_page(request: Request) -> Response:
 
 
 async def _asset(request: Request, digest: str, name: str) -> Response:
-    """A file. One of another version is never kept: a page that is open during an update gets the new one."""
+    """A file; under a digest of another version not to be cached: open pages get the new version."""
     all_files = files()
     file = all_files.files.get(name)
     if file is None:

@@ -130,7 +130,7 @@ def _body(answer: Answer) -> dict[str, Any]:
     try:
         body = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise DamagedAnswerError("its answer is damaged: it is no JSON") from None
+        raise DamagedAnswerError("its answer is damaged: it is not JSON") from None
     if not isinstance(body, dict):
         raise DamagedAnswerError("its answer is damaged: it is no object")
     return body

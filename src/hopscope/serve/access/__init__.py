@@ -1,1 +1,1 @@
-"""Who may ask and change what over HTTP: `guard` sees every request first, `access` identifies who asks."""
+"""Access control over HTTP: `guard` sees every request first, `access` identifies the client."""

@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens, sessions of browsers, and trusted proxies; and how a login becomes a session."""
+"""Identifies clients by bearer token, browser session or trusted proxy; turns logins into sessions."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from .tokens import Tokens, borne
 log = logger("serve")
 T = TypeVar("T")
 KEPT_SECONDS = 2.0
-"""For how long a session that was looked up is believed: what ends it elsewhere takes effect after that."""
+"""How long a session stays cached: if another process ends it, that takes effect after this time."""
 _MOST_KEPT = 1024
 PASSWORDS_WAIT = 16
-"""Logins with a password that wait for the one that is checked; one more is refused."""
+"""How many password logins may wait while one is checked; any further one is refused."""
 
 
 class Access:
-    """One for each server, over a data folder."""
+    """The access control of one server, over a data folder."""
 
     has_login_page = True
 
@@ -63,12 +63,12 @@ class Access:
         self.sites = Sites(settings.host, settings.public_url)
         self.lock_out = LockOut()
         self.certificate: Certificate | None = None
-        """That of the server, over TLS."""
+        """The server's certificate, if it uses TLS."""
         self.oidc = Provider.of(settings)
         self.login_needed = login_needed(settings)
         """Whether reading needs a login, too."""
         self.logins = ("password", "token", *(("oidc",) if self.oidc else ()))
-        """How somebody can log in on the login page."""
+        """The methods that the login page offers."""
         self._proxy = Proxy(settings)
         self._known = KnownAddresses(database)
         self._csrf_key = secrets.token_bytes(32)
@@ -80,7 +80,7 @@ class Access:
 
     @property
     def login_hint(self) -> str:
-        """How a program proves who it is."""
+        """How a program authenticates, as a hint in answers with status 401."""
         if self.settings.token:
             return "send `Authorization: Bearer TOKEN`, or log in at /login"
         if self.tokens.has_file:
@@ -95,24 +95,24 @@ class Access:
         self._counts.add(key, 1)
 
     def close(self) -> None:
-        """Let threads go."""
+        """Release the threads."""
         self._files.shutdown(wait=False, cancel_futures=True)
         self._hashing.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, work: Callable[..., T], *args: Any, **more: Any) -> T:
-        """Do something with the database, which may wait for the disk. Raises OperatorsError."""
+        """Run database work, which may wait for the disk, in a thread. Raises OperatorsError."""
         return await asyncio.get_running_loop().run_in_executor(self._files, partial(work, *args, **more))
 
     def client(self, scope: Any, headers: Headers) -> str:
-        """Address of the client, behind trusted proxies too."""
+        """Address of the client, even behind trusted proxies."""
         return self._proxy.client(_peer(scope), headers)
 
     def is_secure(self, scope: Any) -> bool:
-        """Whether the browser came by TLS, to this server or to the proxy in front."""
+        """Whether the browser used TLS, to this server or to the proxy in front of it."""
         return scope.get("scheme") in ("https", "wss") or self.sites.is_https
 
     def is_named(self, headers: Headers) -> bool:
-        """Whether the browser used a name that is not this machine's own, so that it may keep to TLS."""
+        """Whether the browser used a host name other than this machine's own, for which HSTS is safe."""
         return not is_loopback(host_name(headers.get("host", "localhost").lower()).strip("[]"))
 
     def cookie_name(self, scope: Any, headers: Headers, base: str = cookies.SESSION) -> str:
@@ -121,7 +121,7 @@ class Access:
         return cookies.name_of(base, port, secure=self.is_secure(scope))
 
     async def identify(self, scope: Any, headers: Headers) -> Identity | None:
-        """Who asks; None: a login is needed."""
+        """The identity of the client; None: a login is needed."""
         address = self.client(scope, headers)
         if (given := borne(headers)) is not None:
             token = self.tokens.find(given)
@@ -152,15 +152,15 @@ class Access:
         return found
 
     def forget_sessions(self) -> None:
-        """Look every session up again: one has ended."""
+        """Empty the cache of sessions, because one has ended."""
         self._kept.clear()
 
     def _csrf(self, whose: str) -> str:
         return hmac.new(self._csrf_key, whose.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
     async def start(self, login: Login, scope: Any, headers: Headers) -> tuple[str, Identity]:
-        """Begin a session: its Set-Cookie header, and who it is. One that the browser had ends, so
-        that an attacker cannot have prepared it. Raises OperatorsError.
+        """Begin a session; returns its Set-Cookie header and identity. A previous session of the browser
+        ends, so that an attacker cannot have prepared it. Raises OperatorsError.
         """
         name, address = self.cookie_name(scope, headers), self.client(scope, headers)
         old = cookies.read(headers, name)
@@ -179,7 +179,7 @@ class Access:
         return cookie, Identity(login.name, login.role, login.how, address, csrf)
 
     async def end(self, identity: Identity, scope: Any, headers: Headers) -> str:
-        """End the session of a request; the Set-Cookie header that removes its cookie. Raises
+        """End the session of a request; returns the Set-Cookie header that removes its cookie. Raises
         OperatorsError.
         """
         if identity.session is not None:
@@ -189,7 +189,7 @@ class Access:
         return cookies.written(name, "", secure=self.is_secure(scope), seconds=0)
 
     async def log_in_by_token(self, address: str, token: str) -> Login:
-        """A token in place of a name and a password. Raises LoginError."""
+        """Log in with a token. Raises LoginError."""
         self._begin(address, None, known=False)
         found = self.tokens.find(token)
         if found is None:
@@ -198,7 +198,7 @@ class Access:
         return Login(found.name, found.role, "token")
 
     async def log_in_by_code(self, address: str, code: str) -> Login:
-        """The code of `hopscope open`. Raises LoginError, OperatorsError."""
+        """Log in with the code of `hopscope open`. Raises LoginError, OperatorsError."""
         self._begin(address, None, known=False)
         name = await self.run(self.codes.take, code)
         if name is None:
@@ -207,7 +207,7 @@ class Access:
         return Login(name, "operator", "code")
 
     async def log_in_by_password(self, address: str, name: str, password: str) -> Login:
-        """A user's name and password. Raises LoginError, OperatorsError."""
+        """Log in with a user's name and password. Raises LoginError, OperatorsError."""
         name = name.lower()
         if self._waiting >= PASSWORDS_WAIT:
             self.count("access_logins_total.busy")
@@ -229,9 +229,9 @@ class Access:
     async def log_in_by_provider(
         self, address: str, cookie: str | None, answer: dict[str, str]
     ) -> tuple[Login, str]:
-        """What the OpenID provider gave a browser, and the cookie of that login; also where it goes then.
-        Codes that are made up wait as guessed passwords do: the provider is asked about each. Raises
-        LoginError.
+        """Log in with the answer that the OpenID provider gave the browser, and the cookie of that login.
+        Returns the login, and the address to which the browser goes next. Made-up codes are delayed like
+        guessed passwords, since the provider is asked about each. Raises LoginError.
         """
         assert self.oidc is not None
         try:
@@ -263,7 +263,7 @@ class Access:
 
 
 def login_needed(settings: ServeSettings) -> bool:
-    """Whether others than the users of this machine can reach the server, or settings ask for a token."""
+    """Whether clients on other machines can reach the server, or the settings have a token."""
     return bool(
         not is_loopback(settings.host)
         or settings.token
@@ -280,7 +280,7 @@ def _peer(scope: Any) -> str:
 
 
 def _counters(folder: Path) -> CounterRegion:
-    """Counters beside those of the collector; private ones if none runs."""
+    """Counters of access, stored with the collector's; in private memory if no collector runs."""
     regions = folder / "regions"
     try:
         return ACCESS_COUNTERS.open(regions if regions.is_dir() else None)

@@ -1,4 +1,4 @@
-"""Who asks a switch's agent: controllers, by one token."""
+"""Access control of a switch's agent: controllers share one token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tokens import Token, Tokens, borne
 
 
 class AgentAccess:
-    """Every request needs the token; there are no pages."""
+    """Every request needs the token. There are no pages for browsers."""
 
     has_login_page = False
     login_hint = "send `Authorization: Bearer TOKEN`"
@@ -21,7 +21,7 @@ class AgentAccess:
         self._tokens = Tokens(Token(token, "controller", "operator"))
 
     async def identify(self, scope: Scope, headers: Headers) -> Identity | None:
-        """The controller whose token it has; None: it has none."""
+        """A controller, if the request has the token; otherwise None."""
         given = borne(headers)
         token = None if given is None else self._tokens.find(given)
         client = scope.get("client")
@@ -32,7 +32,7 @@ class AgentAccess:
         return scope.get("scheme") == "https"
 
     def is_named(self, headers: Headers) -> bool:
-        """Controllers are no browsers."""
+        """False: controllers are not browsers."""
         return False
 
     def count(self, key: str) -> None:

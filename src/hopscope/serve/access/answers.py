@@ -1,4 +1,4 @@
-"""Answers that the guard gives itself."""
+"""Answers that the guard itself sends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Fields = list[tuple[bytes, bytes]]
 
 
 async def reject(send: Send, status: int, line: str, extra: Fields | None = None) -> None:
-    """One line of JSON."""
+    """Send an error as one line of JSON."""
     more = [(b"www-authenticate", b"Bearer")] if status == 401 else []
     await answer(send, status, json.dumps({"error": line}), "application/json", [*more, *(extra or [])])
 
 
 async def answer(send: Send, status: int, text: str, media: str, extra: Fields | None = None) -> None:
-    """A whole answer."""
+    """Send a complete answer."""
     body = text.encode()
     length = (b"content-length", str(len(body)).encode())
     headers = [(b"content-type", media.encode()), length, *(extra or [])]
@@ -25,7 +25,7 @@ async def answer(send: Send, status: int, text: str, media: str, extra: Fields |
 
 
 def without_body(send: Send) -> Send:
-    """Send the headers alone: the answer to HEAD is that to GET without its body."""
+    """Send only the headers: the answer to HEAD is the answer to GET without its body."""
     started = False
 
     async def sender(message: Message) -> None:
@@ -39,7 +39,7 @@ def without_body(send: Send) -> Send:
 
 
 def status_alone(send: Send) -> Send:
-    """Send whether it is ready, and nothing else that is in the answer."""
+    """Send only whether the collector is ready, and no other part of the answer."""
 
     async def sender(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -12,14 +12,14 @@ BODY_BYTES = 256 * 1024
 
 
 def too_long(headers: Headers) -> bool:
-    """Whether a request says that its body is longer, or nonsense."""
+    """Whether Content-Length is above BODY_BYTES, or not a number."""
     length = headers.get("content-length", "0")
     return not length.isdigit() or len(length) > 12 or int(length) > BODY_BYTES
 
 
 def has_two_lengths(headers: Headers) -> bool:
-    """Whether a proxy in front may have seen another end of the body, and so another next request (RFC 9112,
-    6.1).
+    """Whether a proxy in front may have seen a different end of the body, and so a different next request
+    (RFC 9112, 6.1).
     """
     return "content-length" in headers and "transfer-encoding" in headers
 
@@ -30,8 +30,8 @@ async def reject(send: Send) -> None:
 
 
 def limited(receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """Take a body whose length is not known before. Once it is too long, that is the answer, and what reads
-    the body learns that the client is gone.
+    """Limit a body whose length is not known in advance. Once it is too long, the answer says so, and the
+    reader of the body is told that the client has disconnected.
     """
     taken = 0
 

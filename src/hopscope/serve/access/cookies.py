@@ -1,4 +1,4 @@
-"""Cookies: their names, which no other site or port of this host shares by chance, and how they are sent."""
+"""Cookies: how they are sent, and their names, which must not clash with those of other sites and ports."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def name_of(base: str, port: str, *, secure: bool) -> str:
 
 
 def read(headers: Headers, name: str) -> str | None:
-    """The value of a cookie, whatever else other programs of the host have put there; None: it is not there,
-    or there are several.
+    """The value of a cookie, whatever cookies other programs of the host have set; None: it is missing, or
+    there are several.
     """
     values = {
         value.strip('"')
@@ -29,8 +29,8 @@ def read(headers: Headers, name: str) -> str | None:
 
 
 def written(name: str, value: str, *, secure: bool, seconds: int | None = None, lax: bool = False) -> str:
-    """A Set-Cookie header; `seconds`: 0 removes it, None keeps it until the browser is closed. `lax`: also
-    sent when another site leads here.
+    """A Set-Cookie header; `seconds`: 0 removes the cookie, None keeps it until the browser is closed. `lax`:
+    browsers also send it when they follow a link from another site.
     """
     age = "" if seconds is None else f"; Max-Age={seconds}"
     site = "Lax" if lax else "Strict"

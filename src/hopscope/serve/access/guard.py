@@ -1,6 +1,4 @@
-"""In front of everything, HTTP and WebSocket: for whom a request is, whose page sent it, who asks, what they
-may.
-"""
+"""Checks every HTTP and WebSocket request first: its host, its origin, its client and their rights."""
 
 from __future__ import annotations
 
@@ -22,40 +20,40 @@ SAFE = {"GET", "HEAD", "OPTIONS"}
 READING = {("POST", "/api/v0/sql"), ("POST", "/api/v0/limits/preview")}
 """Requests that change nothing, whatever their method says."""
 LOGGING_IN = {("POST", "/api/v0/login"), ("POST", "/login")}
-"""Requests of those who have no identity yet."""
+"""Requests by which clients log in, and so without an identity."""
 OWN = ("/api/v0/logout", "/api/v0/sessions")
-"""Paths, with what is below them, on which everyone who has logged in may change what is theirs."""
+"""Paths, including those below them, on which every logged-in user may change their own data."""
 _OPEN = ("/login", "/healthz", "/api/v0/session", "/console", "/favicon.ico")
-"""Paths that anyone may read; the console's files have no data in them."""
+"""Paths that anyone may read; the console's files contain no data."""
 _STATUS_OPEN = {"/readyz"}
-"""Without a login, load balancers and probes get the status alone, and not the components."""
+"""Paths for load balancers and probes, which get the status without the components unless they log in."""
 
 
 class Knows(Protocol):
-    """Who asks. `sites`: the names of the server."""
+    """Identifies clients. `sites`: the names of the server."""
 
     sites: Sites
     has_login_page: bool
 
     @property
     def login_hint(self) -> str:
-        """How a program proves who it is."""
+        """How a program authenticates, as a hint in answers with status 401."""
 
     async def identify(self, scope: Scope, headers: Headers) -> Identity | None:
-        """None: a login is needed."""
+        """The identity of the client; None: a login is needed."""
 
     def is_secure(self, scope: Scope) -> bool:
         """Whether the client came by TLS."""
 
     def is_named(self, headers: Headers) -> bool:
-        """Whether the client used a name that it may keep to TLS at."""
+        """Whether the client used a host name for which HSTS is safe."""
 
     def count(self, key: str) -> None:
         """Count a refused request."""
 
 
 class Guard:
-    """ASGI middleware: rejects in one line, or passes on with who asks noted in the scope."""
+    """ASGI middleware: rejects a request with one line, or passes it on with the identity in its scope."""
 
     def __init__(self, app: ASGIApp, access: Knows) -> None:
         self.app = app
@@ -109,7 +107,7 @@ class Guard:
             await self.app(scope, *bodies.limited(receive, send))
 
     def _foreign(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is none for this server, or none of its own pages."""
+        """Why a request is not meant for this server, or not from its own pages."""
         if self.access.sites.foreign_host(headers):
             self.access.count("access_refused_total.host")
             return (
@@ -123,7 +121,7 @@ class Guard:
         return None
 
     def _rejection(self, scope: Scope, headers: Headers, identity: Identity | None) -> tuple[int, str] | None:
-        """Why who asks may not."""
+        """Why the client may not make this request."""
         method, path = scope["method"], str(scope["path"])
         if (method, path) in LOGGING_IN or (method in SAFE and below(path, _OPEN)):
             return None
@@ -161,12 +159,12 @@ class Guard:
 
 
 def below(path: str, paths: tuple[str, ...]) -> bool:
-    """Whether a path is one of these, or below one."""
+    """Whether a path is one of `paths`, or below one."""
     return any(path == each or path.startswith(f"{each}/") for each in paths)
 
 
 def _while_it_lasts(scope: Scope, send: Send) -> Send:
-    """Send to a WebSocket while its session lasts, and then close it."""
+    """Send to a WebSocket while its session lasts, then close it."""
     closed = False
 
     async def sender(message: Message) -> None:

@@ -23,12 +23,12 @@ HSTS = "max-age=31536000"
 
 
 def of_api(path: str) -> bool:
-    """Whether a program asks, and not a browser for a page."""
+    """Whether a path is for programs, not a page for browsers."""
     return path.startswith(("/api/", "/metrics", "/healthz", "/readyz"))
 
 
 def with_headers(send: Send, path: str, *, secure: bool) -> Send:
-    """Send with the headers of this path; `secure`: by TLS, to a name that browsers may keep to TLS at."""
+    """Send with the headers of this path; `secure`: over TLS, to a host name for which HSTS is safe."""
 
     async def sender(message: Message) -> None:
         if message["type"] == "http.response.start":

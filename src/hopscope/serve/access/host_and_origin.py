@@ -1,4 +1,4 @@
-"""For whom a request is, by its Host header, and whose page sent it, by its Origin header."""
+"""Checks the Host header, which names the server, and the Origin header, which names the sending page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PORTS = {"http": "80", "https": "443"}
 
 
 class Sites:
-    """The names of this server. `host`: what it listens on; `public_url`: address of a proxy in front."""
+    """The names of this server. `host`: the address it listens on; `public_url`: that of a proxy in front."""
 
     def __init__(self, host: str, public_url: str = "") -> None:
         self.public_url = public_url.lower()
@@ -22,8 +22,8 @@ class Sites:
         self._loopback_only = is_loopback(host)
 
     def foreign_host(self, headers: Headers) -> bool:
-        """Whether a request on loopback is for another name: a page's whose name was made to lead here (DNS
-        rebinding).
+        """Whether a request on loopback has a foreign host name: that of a page whose name now resolves to
+        this machine (DNS rebinding).
         """
         host = headers.get("host", "").lower()
         return self._loopback_only and host != self._public and not is_loopback(host_name(host).strip("[]"))
@@ -45,19 +45,19 @@ class Sites:
 
 
 def host_name(host: str) -> str:
-    """Host header without its port; empty: it is none."""
+    """Host header without its port; empty: it is not valid."""
     found = _HOST.fullmatch(host)
     return found[1] if found else ""
 
 
 def port_of(headers: Headers, scheme: str) -> str:
-    """Port in a Host header, or that of the scheme."""
+    """Port in the Host header, or the default port of the scheme."""
     port = headers.get("host", "").rpartition(":")[2]
     return port if port.isdigit() and len(port) < 6 else PORTS.get(scheme, "80")
 
 
 def netloc(origin: str) -> str | None:
-    """Host and port of an origin, in lower case; None: it is none."""
+    """Host and port of an origin, in lower case; None: it is not an origin."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

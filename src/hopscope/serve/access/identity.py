@@ -1,4 +1,4 @@
-"""Who makes a request, as the guard found out."""
+"""The identity of a client, as the guard determined it."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from ...settings.access import Role
 _KEY = "hopscope.identity"
 _LASTS = "hopscope.lasts"
 LASTS_SECONDS = 5.0
-"""How often it is asked again who a client is whose answer has no end."""
+"""How often a client with an endless answer is identified again."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Who asks. Without a login: no name, and the role of a viewer where no login is needed."""
+    """A client. Where no login is needed, a client without one has no name and the role of a viewer."""
 
     name: str
-    """The user; of a token `token` or `viewer token`; empty without a login."""
+    """The user; `token` or `viewer token` for a token; empty without a login."""
     role: Role
     how: str
     """`password`, `token`, `code`, `proxy`, `oidc`; empty without a login."""
     address: str
-    """The client's address, behind trusted proxies too."""
+    """The client's address, even behind trusted proxies."""
     csrf_token: str | None = None
-    """What changes must carry as a header, since a browser sends the proof of who asks by itself."""
+    """Required as a header in requests for changes, since a browser sends cookies on its own."""
     session: str | None = None
     """Number of the session."""
 
     @property
     def may_change(self) -> bool:
-        """Whether it is an operator."""
+        """Whether the client is an operator."""
         return self.role == "operator"
 
     @property
     def author(self) -> Author:
-        """For the audit and the log."""
+        """The author to record in the audit and the log."""
         return Author(self.name or "HTTP client", self.address)
 
 
 class _Lasts:
-    """Whether a client may still read what it was let in for: its session may have ended since."""
+    """Checks that a client may still read an endless answer: its session may have ended."""
 
     def __init__(self, ask: Callable[[], Awaitable[Identity | None]]) -> None:
         self._ask = ask
         self._asked = time.monotonic()
 
     async def __call__(self) -> bool:
-        """Asks every LASTS_SECONDS."""
+        """Whether the client may still read, checked every LASTS_SECONDS."""
         if time.monotonic() - self._asked <= LASTS_SECONDS:
             return True
         self._asked = time.monotonic()
@@ -61,18 +61,18 @@ class _Lasts:
 def remember(
     scope: MutableMapping[str, Any], identity: Identity, ask: Callable[[], Awaitable[Identity | None]]
 ) -> None:
-    """Note who makes a request; `ask` says who it is later."""
+    """Store the identity in a request's scope; `ask` identifies the client again later."""
     scope[_KEY], scope[_LASTS] = identity, _Lasts(ask)
 
 
 def identity_of(scope: MutableMapping[str, Any]) -> Identity:
-    """Who makes a request; a viewer without a name if it was not noted, as between members of a cluster."""
+    """The identity in a request's scope; if there is none, as between members, a viewer without a name."""
     client = scope.get("client")
     found: Identity = scope.get(_KEY) or Identity("", "viewer", "", client[0] if client else "")
     return found
 
 
 async def lasts(scope: MutableMapping[str, Any]) -> bool:
-    """Whether who makes a request may still read, for answers that go on."""
+    """Whether the client of a request may still read; for endless answers."""
     noted: _Lasts | None = scope.get(_LASTS)
     return noted is None or await noted()

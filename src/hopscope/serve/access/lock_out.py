@@ -1,9 +1,9 @@
-"""How long a login must wait after failures: longer with each, by client, by user, and by both.
+"""How long a login must wait after failures, which are counted by client, by user, and by both.
 
-Counts by client stop a guesser, whatever names it tries. Counts by user slow down guesses from many clients;
-they delay by little, and not at all where that user has logged in before: nobody can lock a user out for
-good. A login is counted as a failure when it begins, so that guesses side by side are counted, too. A name
-that there is not is counted like any other.
+Each failure makes the wait longer. Counts by client stop a guesser, whatever names it tries. Counts by user
+slow down guesses from many clients; their delay is small, and absent where that user has logged in before, so
+that no one can lock out a user for good. A login is counted as a failure when it begins, so that concurrent
+guesses are counted, too. Names of unknown users are counted like any other.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 FORGET_SECONDS = 3600.0
-"""Without a failure for this long, a count begins again."""
+"""A count is reset if no failure occurs for this long."""
 MOST_COUNTS = 16_384
-"""Counts of each kind; the one without a failure for longest makes room."""
+"""Maximum number of counts of each kind; the one with the oldest failure makes room."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """`free` failures, then a wait of 1 s, doubled by each further failure, up to `most_seconds`."""
+    """After `free` failures, a wait of 1 s, which each further failure doubles, up to `most_seconds`."""
 
     free: int
     most_seconds: float
@@ -45,7 +45,7 @@ class _Count:
 
 
 class LockOut:
-    """Failures of the last hour. `clock`: seconds that never go back."""
+    """Failures of the last hour. `clock`: a monotonic clock in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -54,8 +54,8 @@ class LockOut:
         }
 
     def begin(self, address: str, user: str | None = None, *, known: bool = False) -> float:
-        """Begin a login; `known`: this user has logged in from there before. Returns 0, or for how many
-        seconds it is locked out; then it is not counted.
+        """Begin a login; `known`: this user has logged in from this address before. Returns 0, or the seconds
+        for which logins are locked out; such a login is not counted.
         """
         now, keys = self._clock(), self._keys(address, user)
         waits = (
@@ -71,8 +71,8 @@ class LockOut:
         return 0.0
 
     def succeeded(self, address: str, user: str | None = None) -> None:
-        """A login that began was right: what was counted for it was no failure. A client that has one
-        password must not clear the count of its guesses at others.
+        """A login succeeded: take back the failure that was counted when it began. Other failures stay, since
+        a client that knows one password must not clear the count of its guesses at others.
         """
         for policy, key in self._keys(address, user):
             count = self._counts[policy].get(key)
@@ -101,7 +101,7 @@ class LockOut:
 
 
 def network_of(address: str) -> str:
-    """What one client holds: an IPv4 address, or a /64 of IPv6."""
+    """The network of one client: an IPv4 address, or a /64 of IPv6."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""A login that was right, and one that was refused."""
+"""A successful login, and the error of a refused one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...settings.access import Role
 
 
 class LoginError(Exception):
-    """A login is refused; the message does not say whether there is such a user."""
+    """A login is refused; the message does not reveal whether the user exists."""
 
     def __init__(self, status: int, line: str, wait_seconds: int = 0) -> None:
         super().__init__(line)
@@ -19,7 +19,7 @@ class LoginError(Exception):
 
 @dataclass(frozen=True)
 class Login:
-    """A login that was right. `user`: with a password."""
+    """A successful login. `user`: the user, if by password."""
 
     name: str
     role: Role

@@ -1,6 +1,6 @@
 """Login by OpenID Connect: authorization code with PKCE, state and nonce (OpenID Connect Core 1.0, RFC 7636).
 
-Requests and tokens are those of Authlib (extra `oidc`), which is imported at the first login.
+Authlib (extra `oidc`) makes requests and checks tokens; it is imported at the first login.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from .login import Login, LoginError
 log = logger("serve")
 CALLBACK = "/login/oidc/callback"
 _LONGEST_ADDRESS = 1500
-"""Characters of where a browser goes afterwards: it keeps cookies of up to 4,096 bytes (RFC 6265, 6.1)."""
+"""Longest address to return to after a login: browsers keep cookies of up to 4,096 bytes (RFC 6265, 6.1)."""
 _READ_AGAIN_SECONDS = 3600
 _READ_SECONDS = 10.0
 _AWAY_SECONDS = 5.0
-"""For how long a provider that did not answer is not asked again: anyone may begin a login."""
+"""Pause after a provider did not answer, since anyone may begin a login."""
 _LEEWAY_SECONDS = 60
-"""By how much the provider's clock may differ."""
+"""How much the provider's clock may differ."""
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""Signatures by public keys: never `none`, nor one by the client's own secret."""
+"""Signatures with public keys; `none`, and signatures with the client's own secret, are never accepted."""
 _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A login that has begun. The browser keeps it, as a cookie that only this process can make or read:
-    however many logins strangers begin, none takes the place of another.
+    """A login that has begun. The browser keeps it in a cookie that only this process can make or read, so
+    that logins begun by strangers cannot displace others.
     """
 
     state: str
     nonce: str
     verifier: str
     there: str
-    """Where the browser goes afterwards."""
+    """Address to which the browser returns afterwards."""
 
 
 class Provider:
-    """The provider of the settings. Raises HopscopeError if the extra is not installed, or settings lack."""
+    """The provider of the settings. Raises HopscopeError if the extra or a setting is missing."""
 
     WAIT_SECONDS: ClassVar[int] = 600
-    """How long somebody may take to log in there."""
+    """How long a user may take to log in at the provider."""
 
     def __init__(self, settings: OidcSettings, public_url: str) -> None:
         try:
@@ -78,16 +78,16 @@ class Provider:
         self._away_until = 0.0
         self._reading = asyncio.Lock()
         self._trusted: ssl.SSLContext | None = None
-        """Made with each reading of the configuration, since it takes 50 ms of a processor."""
+        """Made with each reading of the configuration, not for each login: it takes 50 ms of CPU time."""
 
     @classmethod
     def of(cls, settings: ServeSettings) -> Provider | None:
-        """None: the settings have none. Raises HopscopeError."""
+        """The provider; None: the settings have none. Raises HopscopeError."""
         return cls(settings.oidc, settings.public_url) if settings.oidc.enabled else None
 
     async def begin(self, there: str) -> tuple[str, str]:
-        """The provider's address for a login, and what the browser keeps of it as a cookie; `there`: where it
-        goes afterwards, the start page if that is long. Raises LoginError.
+        """The provider's address for a login, and the cookie for the browser. `there`: the address to return
+        to; the start page, if it is too long. Raises LoginError.
         """
         await self._read()
         begun = Begun(
@@ -106,27 +106,27 @@ class Provider:
         return address, self._sealed(begun)
 
     def begun(self, cookie: str | None, answer: dict[str, str]) -> Begun:
-        """The login that `answer`, what the provider gave the browser, belongs to. Raises LoginError."""
+        """The login to which `answer`, the provider's answer, belongs. Raises LoginError."""
         begun = None if cookie is None else self._opened(cookie)
         if begun is None:
             raise LoginError(400, "this login was not started in this browser, or took too long: try again")
         if not hmac.compare_digest(answer.get("state", "").encode(), begun.state.encode()):
             raise LoginError(400, "the login was started elsewhere: try again")
         if answer.get("iss", self._settings.issuer).rstrip("/") != self._settings.issuer.rstrip("/"):
-            raise LoginError(400, "the answer is another provider's")  # RFC 9207
+            raise LoginError(400, "the answer is from a different provider")  # RFC 9207
         if "code" not in answer:
             raise LoginError(401, f"the provider refused: {answer.get('error', 'no reason')[:100]}")
         return begun
 
     async def end(self, begun: Begun, code: str) -> Login:
-        """Whom the provider has logged in. A code is used once, which the provider sees to (RFC 6749, 4.1.2).
-        Raises LoginError.
+        """The user that the provider has logged in. The provider ensures that a code is used only once (RFC
+        6749, 4.1.2). Raises LoginError.
         """
         try:
             claims = await self._claims(code, begun)
         except LoginError:
             raise
-        except Exception as error:  # whatever the provider sent, and the library made of it
+        except Exception as error:  # the provider may send anything, and the library raise anything
             log.warning("login by OpenID Connect failed", error=described(error)[:300])
             raise LoginError(502, "the provider's answer cannot be used: see the collector's log") from None
         return Login(self._name(claims), self._role(claims), "oidc")
@@ -137,7 +137,7 @@ class Provider:
         return Fernet(self._key).encrypt(json.dumps(asdict(begun)).encode()).decode()
 
     def _opened(self, cookie: str) -> Begun | None:
-        """None: this process did not make it, or too long ago."""
+        """The content of a cookie; None: this process did not make it, or it has expired."""
         from cryptography.fernet import Fernet, InvalidToken
 
         try:
@@ -146,7 +146,7 @@ class Provider:
             return None
 
     async def _claims(self, code: str, begun: Begun) -> Any:
-        """The verified claims of the ID token that a code is worth."""
+        """The verified claims of the ID token that the provider exchanges for a code."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -196,7 +196,7 @@ class Provider:
         raise LoginError(403, "this account has no access: ask the administrator of the collector")
 
     def _client(self) -> Any:
-        """Asks the provider. Without a secret, a public client, which PKCE alone protects."""
+        """A client of the provider. Without a secret it is a public client, protected by PKCE alone."""
         from authlib.integrations.httpx_client import AsyncOAuth2Client
 
         return AsyncOAuth2Client(
@@ -224,7 +224,7 @@ class Provider:
     async def _read_now(self) -> None:
         issuer = self._settings.issuer.rstrip("/")
         try:
-            import httpx  # 0.07 s, for those who have a provider
+            import httpx  # 0.07 s, only for collectors with a provider
             from joserfc.jwk import KeySet
 
             self._trusted = await asyncio.to_thread(client_context, self._settings.ca_file)
@@ -235,7 +235,7 @@ class Provider:
                     raise ValueError(f"it names itself {str(metadata['issuer'])[:100]!r}")
                 keys = await client.get(metadata["jwks_uri"])
                 self._keys = KeySet.import_key_set(keys.raise_for_status().json())
-        except Exception as error:  # a server that does not answer, or answers with anything
+        except Exception as error:  # the server may not answer, or send anything
             log.error("the OpenID provider cannot be read", issuer=issuer, error=described(error)[:300])
             self._away_until = time.monotonic() + _AWAY_SECONDS
             raise _away() from None

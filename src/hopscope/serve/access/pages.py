@@ -41,14 +41,14 @@ def mount(app: Starlette, access: Access) -> None:
 
 
 def safe_next(text: str) -> str:
-    """An address of this server to go on to; `/` for one that would lead elsewhere (an open redirect)."""
+    """An address of this server to go to next; `/` instead of one that leads elsewhere (open redirect)."""
     if not _PLAIN.fullmatch(text) or re.match(r"/login\b", text):
         return "/"
     return quote(text, safe="/?&=%:@!$'()*+,;~#[]|-._")
 
 
 async def _show(access: Access, request: Request) -> Response:
-    """The page; or, with the code of `hopscope open`, a session."""
+    """Show the page, or, with the code of `hopscope open`, begin a session."""
     code, there = request.query_params.get("code"), request.query_params.get("next", "/")
     if code is None:
         return await _page(access, there, _ENDED if "ended" in request.query_params else "")
@@ -62,7 +62,7 @@ async def _show(access: Access, request: Request) -> Response:
 
 
 async def _take(access: Access, request: Request) -> Response:
-    """What was filled in."""
+    """Log in with the submitted form."""
     try:
         body = await request.body()
     except ClientDisconnect:
@@ -99,7 +99,7 @@ async def _leave(access: Access, request: Request) -> Response:
 
 
 async def _return(access: Access, request: Request) -> Response:
-    """The provider has sent the browser back."""
+    """Complete the login of a browser that the provider has sent back."""
     assert access.oidc is not None
     name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
     kept, address = cookies.read(request.headers, name), access.client(request.scope, request.headers)
@@ -116,8 +116,8 @@ async def _return(access: Access, request: Request) -> Response:
 
 
 async def _welcome(access: Access, request: Request, login: Login, there: str) -> Response:
-    """A session, and a page of this server that leads on: on a redirect, browsers would not send a strict
-    cookie, since another site's page, or a file, has led here.
+    """Begin a session, and answer with a page of this server that links on. After a redirect, browsers would
+    not send a strict cookie, since the navigation began on another site's page, or in a file.
     """
     cookie, _ = await access.start(login, request.scope, request.headers)
     goal = html.escape(safe_next(there))
@@ -141,7 +141,7 @@ async def _refused(
 async def _page(
     access: Access, there: str, message: str = "", status: int = 200, given: Mapping[str, str] | None = None
 ) -> Response:
-    """The page; after a login that was refused, `given` is what was filled in."""
+    """The page; after a refused login, `given` has the submitted fields."""
     name, has_users = (given or {}).get("user", ""), await _has_users(access)
     by_token = "token" in (given or {}) or not (has_users or access.oidc)
     focus = "token" if by_token else "password" if name else "user"
@@ -162,7 +162,7 @@ async def _page(
 
 
 async def _has_users(access: Access) -> bool:
-    """Whether a name and a password can be right; if the database cannot be read, none can."""
+    """Whether any user can log in by password; False if the database cannot be read."""
     try:
         return await access.run(access.users.exist)
     except OperatorsError:

@@ -1,4 +1,4 @@
-"""What a trusted proxy in front says: the client's address, and whom it has authenticated."""
+"""Headers of a trusted proxy: the client's address, and the user that it has authenticated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_NAME = 200
 
 
 class Proxy:
-    """The proxies of the settings; headers from any other address are not read."""
+    """The proxies of the settings; headers from other addresses are ignored."""
 
     def __init__(self, settings: ServeSettings) -> None:
         self._networks = [ipaddress.ip_network(text, strict=False) for text in settings.proxy_addresses]
@@ -24,7 +24,7 @@ class Proxy:
         self._role: Role = settings.proxy_role
 
     def client(self, peer: str, headers: Headers) -> str:
-        """Address of the client: the last in `X-Forwarded-For` that no trusted proxy has."""
+        """Address of the client: the last in `X-Forwarded-For` that is not a trusted proxy's."""
         if not self._is_trusted(peer):
             return peer
         found = peer
@@ -38,7 +38,7 @@ class Proxy:
         return found
 
     def user(self, peer: str, headers: Headers) -> tuple[str, Role] | None:
-        """Whom the proxy has authenticated, and with which role; None: no user, or it is no trusted proxy."""
+        """User and role that the proxy has authenticated; None: no user, or not a trusted proxy."""
         if not self._user_header or not self._is_trusted(peer):
             return None
         names = headers.getlist(self._user_header)

@@ -1,4 +1,4 @@
-"""The server's certificate: loaded again when its files change, without a connection being closed."""
+"""The server's certificate, reloaded when its files change, without closing any connection."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ...base.tls import TlsError
 
 log = logger("serve")
 LOOK_SECONDS = 5.0
-"""How often the files are looked at."""
+"""How often the files are checked."""
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2, those with forward secrecy and authenticated encryption; those of TLS 1.3 all are."""
+"""TLS 1.2 ciphers with forward secrecy and authenticated encryption; all those of TLS 1.3 have both."""
 _LONGEST_FILE = 1 << 20
 
 
 class Certificate:
-    """A certificate and its key (PEM), and the TLS context that has them. Raises TlsError.
+    """A certificate and its key (PEM), in a TLS context. Raises TlsError.
 
     `client_ca_file`: clients need a certificate that one of these CAs signed.
     """
@@ -29,7 +29,7 @@ class Certificate:
     ) -> None:
         self.files = (cert_file, key_file or cert_file)
         self.problem = ""
-        """Why the files of now are not used; empty: they are."""
+        """Why the current files are not used; empty: they are used."""
         self.context = _empty_context()
         self._seen = self._state()
         self._load()
@@ -41,7 +41,7 @@ class Certificate:
             self.context.verify_mode = ssl.CERT_REQUIRED
 
     def look(self) -> None:
-        """Load the files if they have changed; files that are no good leave the old certificate in use."""
+        """Load the files if they have changed; if they are not valid, the old certificate stays in use."""
         try:
             state = self._state()
             if state == self._seen and not self.problem:
@@ -57,7 +57,7 @@ class Certificate:
         self._seen, self.problem = state, ""
 
     async def watch(self) -> None:
-        """Look again and again."""
+        """Check the files every LOOK_SECONDS."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await asyncio.to_thread(self.look)
@@ -73,8 +73,8 @@ class Certificate:
         return found
 
     def _load(self) -> None:
-        """Try the files in another context first: one that does not fit its key would spoil this one. What is
-        tried and what is used are the same bytes.
+        """Load the files, but first try the same bytes in another context: a certificate that does not fit
+        its key would spoil this one.
         """
         names, copies = [], []
         try:
@@ -89,7 +89,7 @@ class Certificate:
                 names.append(f"/proc/self/fd/{copies[-1]}")
             for context in (_empty_context(), self.context):
                 try:
-                    context.load_cert_chain(names[0], names[1], password="")  # never asks for one
+                    context.load_cert_chain(names[0], names[1], password="")  # never prompts for a password
                 except OSError as error:
                     files = " and ".join(dict.fromkeys(map(str, self.files)))
                     raise TlsError(f"{files}: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""Tokens that programs send: those of the settings, and that of a file that only this user can read."""
+"""Tokens that programs send: those of the settings, and the one in a file that only this user can read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ...settings.serve import ServeSettings
 NAME = "token"
 """File in the data folder, made on first use."""
 OF_FOLDER = "data folder's token"
-"""How its use is shown."""
+"""Its name in the audit and the log."""
 
 
 class Token(NamedTuple):
-    """A token, and what it is good for."""
+    """A token with its name and role."""
 
     text: str
     name: str
@@ -37,7 +37,7 @@ class Tokens:
 
     @classmethod
     def of(cls, settings: ServeSettings, folder: Path) -> Tokens:
-        """Those of the settings and of the data folder. Raises ConfigError."""
+        """The tokens of the settings and of the data folder. Raises ConfigError."""
         found = [
             token_of("serve.token", settings.token),
             token_of("serve.viewer_token", settings.viewer_token),
@@ -56,20 +56,20 @@ class Tokens:
         return any(token.name == OF_FOLDER for token in self._tokens)
 
     def find(self, given: str) -> Token | None:
-        """The token that this text is; compared with all in the same time."""
+        """The token that equals this text; all tokens are compared, in constant time."""
         raw = given.strip().encode("utf-8", "replace")
         found = [token for token in self._tokens if hmac.compare_digest(raw, token.text.encode())]
         return found[0] if found else None
 
 
 def borne(headers: Headers) -> str | None:
-    """What an Authorization header bears; None: there is no bearer token in it."""
+    """The bearer token of an Authorization header; None: there is none."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given if scheme.lower() == "bearer" else None
 
 
 def token_of(key: str, text: str | None) -> str | None:
-    """The token of a setting; None: none. Raises ConfigError for one that cannot be read, or is too short."""
+    """The token of a setting, None if it is unset. Raises ConfigError if it is unreadable or too short."""
     token = value_of(key, text)
     if token is not None and len(token) < LEAST_TOKEN:
         raise ConfigError(f"{key}: found {len(token)} characters, expected {LEAST_TOKEN} or more")

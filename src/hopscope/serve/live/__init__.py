@@ -1,1 +1,1 @@
-"""Live values: answers of the API, pushed as they change."""
+"""Live values: answers of the API, pushed when they change."""

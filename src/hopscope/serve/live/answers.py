@@ -1,5 +1,5 @@
-"""What a GET of the API answers, asked from inside the server: no connection, no guard, for viewers who have
-passed it.
+"""Answers to GETs of the API, made inside the server without connection and guard, for viewers whom the guard
+has let in.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from fastapi.routing import APIRoute
 from starlette.types import Message, Scope
 
 MOST_PATH = 2000
-"""Characters of a path with its query."""
+"""Maximum length of a path with its query."""
 HUB = "live"
-"""Client of the questions that the hub asks for all viewers: one at a time for each answer."""
+"""Client name of the hub, which asks for all viewers, one question at a time for each answer."""
 is_watched = ContextVar("is_watched", default=False)
-"""Whether what asks is the hub: its questions wait where those of a client would be refused."""
+"""Whether the hub asks: its questions wait where a client's would be refused."""
 _NOT_WATCHED = ("/api/v0/events/live", "/api/v0/live", "/api/v0/sql", "/metrics")
 
 
@@ -31,7 +31,7 @@ class Answer:
 
 
 def can_be_watched(app: FastAPI, path: str) -> bool:
-    """Whether this is a GET of the API that answers at once with JSON."""
+    """Whether a path is that of a GET of the API that answers at once with JSON."""
     if len(path) > MOST_PATH or not path.isascii() or not path.isprintable() or "#" in path:
         return False
     plain = unquote(urlsplit(path).path)

@@ -1,7 +1,7 @@
-"""The hub: each watched answer is made once for all viewers, and sent to each if it has changed.
+"""The hub: makes each watched answer once for all viewers, and sends it to them if it has changed.
 
-An answer is made twice per second at most, less often if it is slow to make or large: at most SHARE of the
-time is spent on one answer and BUDGET on all, and a viewer gets at most VIEWER_BYTES per second.
+An answer is made at most twice per second, less often if it is large or slow to make: one answer takes at
+most SHARE of the time, all together BUDGET, and a viewer gets at most VIEWER_BYTES per second.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ PERIOD_SECONDS = 0.5
 CLUSTER_SECONDS = 2.0
 """Period of answers of a whole cluster."""
 SHARE = 0.2
-"""Share of the time that one answer may take to be made."""
+"""Share of the time that making one answer may take."""
 BUDGET = 0.5
-"""Share of the time that all answers may take, whoever watches what."""
+"""Share of the time that making all watched answers may take."""
 VIEWER_BYTES = 200_000
 """Per second and viewer, before compression."""
 MOST_PATHS = 24
-"""Answers that one viewer watches."""
+"""Maximum number of answers that one viewer watches."""
 MOST_VIEWERS = 128
 PER_CLIENT = 32
-"""Viewers of one address: tabs of a browser, or browsers through one proxy."""
+"""Maximum number of viewers from one address: tabs of a browser, or browsers behind one proxy."""
 STILL_SECONDS = 5.0
-"""A viewer without news gets a message this often, by which it knows that the server is there."""
+"""A viewer without news gets a message this often, as a sign that the server is reachable."""
 
 Ask = Callable[[str], Coroutine[Any, Any, Answer]]
 
 
 class Viewer:
-    """One open connection: the newest of each answer that waits to be sent."""
+    """One open connection, with the newest version of each answer that waits to be sent."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -47,20 +47,20 @@ class Viewer:
         self._at = time.monotonic()
 
     def offer(self, path: str, message: bytes) -> None:
-        """Have a message sent, in the place of one of the same path that still waits."""
+        """Queue a message; it replaces a waiting message of the same path."""
         self._waiting.pop(path, None)
         self._waiting[path] = message
         self._news.set()
 
     def keep(self, paths: frozenset[str]) -> None:
-        """Watch these from now on; what waits of others is dropped."""
+        """Watch only these paths from now on; drop waiting messages of others."""
         self.paths = paths
         for path in set(self._waiting) - paths:
             del self._waiting[path]
 
     async def next(self) -> bytes:
-        """The next message, once there is one and the viewer's share of bytes allows it; one without news
-        after STILL_SECONDS.
+        """The next message, as soon as there is one and the viewer's byte rate allows it; after
+        STILL_SECONDS, a message without news.
         """
         while not self._waiting:
             self._news.clear()
@@ -78,7 +78,7 @@ class Viewer:
         return message
 
     def _owed(self) -> float:
-        """Seconds until the viewer may get more: it may get VIEWER_BYTES at once, and as many per second."""
+        """Seconds until the viewer may get more: VIEWER_BYTES at once, and the same number per second."""
         now = time.monotonic()
         self._budget = min(VIEWER_BYTES, self._budget + (now - self._at) * VIEWER_BYTES)
         self._at = now
@@ -86,7 +86,7 @@ class Viewer:
 
 
 class _Topic:
-    """One answer, and who watches it."""
+    """One answer and its viewers."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -94,31 +94,31 @@ class _Topic:
         self.last: Answer | None = None
         self.message = b""
         self.share = 0.0
-        """Of the time that it would take, were it the only one."""
+        """Share of the time that it would take if it were the only answer."""
         self.task: asyncio.Task[None] | None = None
 
 
 class Hub:
-    """All viewers and what they watch. Used in the server's event loop only."""
+    """All viewers and the answers that they watch. Used only in the server's event loop."""
 
     def __init__(self, ask: Ask) -> None:
-        """`ask` makes an answer of a path."""
+        """`ask` makes the answer to a path."""
         self._ask = ask
         self._topics: dict[str, _Topic] = {}
         self.viewers: set[Viewer] = set()
         self.clients: Counter[str] = Counter()
 
     def has_room(self, client: str) -> bool:
-        """Whether one more viewer of this address is taken."""
+        """Whether one more viewer from this address is accepted."""
         return len(self.viewers) < MOST_VIEWERS and self.clients[client] < PER_CLIENT
 
     def enter(self, viewer: Viewer) -> None:
-        """A viewer has come."""
+        """Add a viewer."""
         self.viewers.add(viewer)
         self.clients[viewer.client] += 1
 
     def leave(self, viewer: Viewer) -> None:
-        """A viewer has gone."""
+        """Remove a viewer."""
         self.watch(viewer, ())
         self.viewers.discard(viewer)
         self.clients[viewer.client] -= 1
@@ -126,12 +126,12 @@ class Hub:
             del self.clients[viewer.client]
 
     def watch(self, viewer: Viewer, paths: Iterable[str]) -> None:
-        """Let a viewer watch these answers, and no others; what is known of new ones is sent at once."""
+        """Let a viewer watch only these answers; if a new one is already known, it is sent at once."""
         before, after = viewer.paths, frozenset(paths)
         viewer.keep(after)
         for path in before - after:
             topic = self._topics.get(path)
-            if topic is None:  # all has ended
+            if topic is None:  # the hub has been closed
                 continue
             topic.viewers.discard(viewer)
             if not topic.viewers and topic.task is not None:
@@ -155,12 +155,12 @@ class Hub:
     async def _follow(self, topic: _Topic) -> None:
         """Make the answer again and again while it is watched."""
         slowest = CLUSTER_SECONDS if "scope=cluster" in topic.path else PERIOD_SECONDS
-        before = 0.0  # the first answer reads code and pages: it says little about the next ones
+        before = 0.0  # the first answer loads code and pages, so its time says little
         while True:
             begin = time.monotonic()
             try:
                 answer = await self._ask(topic.path)
-            except Exception:  # the application has logged it; the viewer sees it; the next may work
+            except Exception:  # logged by the application, shown to the viewer; the next may work
                 answer = Answer(500, b'{"error":"internal error: see the collector\'s log"}')
             if answer != topic.last:
                 topic.last, topic.message = answer, _message(topic.path, answer)
@@ -176,8 +176,8 @@ class Hub:
 def period_of(usual: float, least: float, shares: Iterable[float]) -> float:
     """Seconds from one making of an answer to the next.
 
-    `usual` is what it takes, `least` the shortest period, `shares` what each watched answer would take of the
-    time, were it the only one.
+    `usual` is the time that it takes, `least` the shortest period, `shares` the share of the time that each
+    watched answer would take if it were the only one.
     """
     return max(least, usual / SHARE) * max(1.0, sum(shares) / BUDGET)
 

@@ -18,10 +18,10 @@ from ..context import Context
 POLL_SECONDS = 0.25
 KEEPALIVE_SECONDS = 15.0
 BATCH = 500
-"""Events of a shard that are written to a client at a time; it reads the next when it has taken these."""
+"""How many events of a shard are sent to a client at a time; the next are read once it has taken these."""
 
 RECENT = 8192
-"""Events whose JSON is kept for the next listener."""
+"""How many events' JSON is kept for further listeners."""
 _recent: dict[bytes, str] = {}
 
 
@@ -34,8 +34,8 @@ async def stream(
 ) -> AsyncIterator[bytes]:
     """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id.
 
-    Raises nothing of its own: the stream ends when the server closes, or `lasts` is false: the client's
-    session has ended.
+    The stream ends when the server closes, or when `lasts` becomes false because the client's session has
+    ended.
     """
     context.streaming[client] += 1
     try:
@@ -65,7 +65,7 @@ async def _frames(context: Context, chosen: EventFilter, cursor: Cursor | None) 
 
 
 def _next(context: Context, chosen: EventFilter, cursor: Cursor) -> tuple[bytes, bool]:
-    """The next frames for one client, and whether more events are probably waiting."""
+    """The next frames for one client, and whether more events probably wait."""
     context.feed.poll()
     events, lost = context.feed.read(cursor, BATCH)
     frames = []
@@ -81,7 +81,7 @@ def _next(context: Context, chosen: EventFilter, cursor: Cursor) -> tuple[bytes,
 
 
 def _json(row: np.void, names: Names, paths: LongPaths) -> str:
-    """JSON of an event, made once for all listeners. Only the thread of live feeds calls it."""
+    """JSON of an event, made once for all listeners; called only in the thread of live feeds."""
     key = row.tobytes()
     if (text := _recent.get(key)) is None:
         if len(_recent) >= RECENT:

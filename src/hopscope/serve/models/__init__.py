@@ -1,1 +1,1 @@
-"""What the API takes and answers: one module per resource, and what they share in `common`."""
+"""Models of the API's requests and answers: one module per resource; `common` has shared models."""

@@ -1,4 +1,4 @@
-"""What the routes about logins, sessions and the audit take and answer."""
+"""Models of logins, sessions and the audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .common import Model
 
 
 class SessionState(Model):
-    """Who asks, and what they may."""
+    """The client and its rights."""
 
     user: str | None
     """Name; null without a login."""
@@ -20,15 +20,15 @@ class SessionState(Model):
     authenticated_by: str | None
     """`password`, `token`, `code`, `proxy` or `oidc`; null without a login."""
     csrf: str | None
-    """What changes must carry in the header `X-Hopscope-CSRF`; null: nothing, as with a bearer token."""
+    """Required in the header `X-Hopscope-CSRF` of changes; null: not needed, as with a bearer token."""
     login_needed: bool
     """Whether reading needs a login."""
     logins: list[str]
-    """How one can log in: `password`, `token`, `oidc`."""
+    """Available ways to log in: `password`, `token`, `oidc`."""
     cluster: bool
-    """Whether this collector is in a cluster, so that `scope=cluster` may be asked."""
+    """Whether this collector is in a cluster, so that `scope=cluster` is possible."""
     member: str | None
-    """Its name there; null: it is in none, or a login is needed."""
+    """This collector's name in the cluster; null: it is in none, or a login is needed."""
 
 
 class Credentials(Model):
@@ -55,30 +55,30 @@ class BrowserSession(Model):
     """A login of a browser."""
 
     number: str
-    """Names it; it is not its secret."""
+    """Identifies the session; it is not its secret."""
     user: str
     """Name."""
     role: Role
-    """Role now."""
+    """Present role of the user."""
     authenticated_by: str
-    """How."""
+    """How the user logged in."""
     address: str
-    """From where it began."""
+    """Address from which it began."""
     agent: str
     """The browser, as it names itself."""
     created: str
     """When it began."""
     seen: str
-    """Last use, within a minute."""
+    """Last use, accurate to a minute."""
     current: bool
-    """Whether it is that of this request."""
+    """Whether this request belongs to it."""
 
 
 class SessionList(Model):
-    """Sessions, that used last first."""
+    """Sessions, the most recently used first."""
 
     items: list[BrowserSession]
-    """All of them for an operator, else one's own."""
+    """All sessions for an operator; for other users their own."""
 
 
 class AuditEntry(Model):
@@ -87,17 +87,17 @@ class AuditEntry(Model):
     id: int
     """Number; later ones are higher."""
     time: str
-    """When."""
+    """Time of the change."""
     who: str
-    """User, or how a program was authenticated."""
+    """User, or the way in which a program authenticated."""
     address: str
-    """From where; empty: by a command on the collector's machine."""
+    """Address of the client; empty: a command on the collector's machine."""
     kind: str
-    """What was done, as `limits.change`."""
+    """Kind of change, such as `limits.change`."""
     subject: str
-    """To what."""
+    """The object that was changed."""
     before: Any
-    """JSON before; null: nothing, or not known. Of a value that is too long, `{"characters": N}`."""
+    """JSON before; null: nothing, or unknown; `{"characters": N}` in place of a value that is too long."""
     after: Any
     """JSON after."""
 
@@ -106,6 +106,6 @@ class AuditPage(Model):
     """Changes, newest first."""
 
     items: list[AuditEntry]
-    """Changes of this page."""
+    """The changes on this page."""
     next: int | None
     """`before` of the next page; null: this is the last one."""

@@ -8,10 +8,10 @@ from .common import Body, ClusterModel, EventSource, FlowKey, Model, Node, OfMem
 
 
 class Acknowledgement(Model):
-    """A user is working on the alarm at a place, until it ends."""
+    """A user's note that they work on an alarm, valid until it ends."""
 
     key: str
-    """Of the alarm."""
+    """Key of the alarm."""
     who: str
     time: Time
     note: str
@@ -27,12 +27,12 @@ class NewAcknowledgement(Body):
     """What to acknowledge."""
 
     key: str = Field(min_length=1, max_length=300)
-    """Of an open alarm."""
+    """Key of an open alarm."""
     note: str = Field(default="", max_length=1000)
 
 
 class Silence(Model):
-    """Events that are silent until a time; empty and null: any."""
+    """Events that are silenced until a time; an empty or null field matches any event."""
 
     id: int
     kind: str
@@ -40,7 +40,7 @@ class Silence(Model):
     node: Node | None
     port: int | None
     prefix: str
-    """Network that an end of the flow, or the source, is in."""
+    """Network that contains an end of the flow, or the source."""
     until: Time
     note: str
     who: str
@@ -49,7 +49,7 @@ class Silence(Model):
 
 
 class SilenceList(Model):
-    """Silences that have not ended, the newest first."""
+    """Silences that have not ended, newest first."""
 
     items: list[Silence]
 
@@ -58,14 +58,14 @@ class NewSilence(Body):
     """Which events, and until when; at least one of kind, metric, node, port and prefix."""
 
     kind: str = Field(default="", max_length=40)
-    """The end of an alarm is silent with its beginning."""
+    """Silencing the beginning of an alarm also silences its end."""
     metric: str = Field(default="", max_length=40)
     node: str | None = Field(default=None, max_length=200)
     """Id or name."""
     port: int | None = Field(default=None, ge=0, le=65535)
     prefix: str = Field(default="", max_length=100)
     until: str = Field(min_length=1, max_length=60)
-    """RFC 3339, or a duration from now on, as `2h`; at most 30 days."""
+    """RFC 3339, or a duration from now such as `2h`; at most 30 days."""
     note: str = Field(default="", max_length=1000)
 
 
@@ -74,50 +74,50 @@ class AlarmFlow(Model):
 
     flow: FlowKey
     latency_ns: int
-    """Its newest hop latency there, ns; 0: it has none."""
+    """Its newest hop latency at this place, ns; 0: none."""
 
 
 class Alarm(OfMember):
     """Open alarms of one metric at one place."""
 
     key: str
-    """Metric and place, as `queue_occupancy/12/3/0`: the same whenever it is raised, in all members."""
+    """Metric and place, such as `queue_occupancy/12/3/0`: the same each time, and in all members."""
     id: str | None
-    """SHARD-SEQUENCE of the event that began it; null: it began before the events that were read."""
+    """SHARD-SEQUENCE of the event that raised it; null: earlier than the events that were read."""
     kind: str
-    """Of that event: `raised` or `silent`."""
+    """Kind of that event: `raised` or `silent`."""
     metric: str
     severity: str
     node: Node | None
     port: Port | None
     queue: int | None
-    """Queue or buffer id, for their metrics."""
+    """Id of the queue or buffer, for metrics of those."""
     flow: FlowKey | None
-    """Of an alarm about one flow."""
+    """The flow, if the alarm is about one."""
     source: EventSource | None
-    """Of an alarm about a source that is silent."""
+    """The source, if the alarm is about a silent one."""
     since: Time | None
-    """When it began; null: before the events that were read."""
+    """When it was raised; null: earlier than the events that were read."""
     value: Wide | None
-    """The newest value; of hop latency, that of the slowest flow; of a silent source, the time since its last
-    report, ns.
+    """The newest value. For hop latency, that of the slowest flow; for a silent source, the time since its
+    last report, ns.
     """
     peak: Wide
-    """The highest value of events and of the live state since it began; of `label_coverage` the lowest."""
+    """The highest value in events and live state since it was raised; for `label_coverage` the lowest."""
     limit: Wide | None
-    """The limit that it rose above, or fell below, when it began."""
+    """The limit that the value crossed when the alarm was raised."""
     unit: str | None
     """None: as the source sends it."""
     alarms: int
-    """Alarms that are open here: of hop latency, one for each flow; in a sink, one for each worker."""
+    """Number of open alarms at this place: one per flow for hop latency; one per worker in a sink."""
     flows: int | None
-    """Live flows through this place; null: it has none, or there are too many flows to look."""
+    """Live flows through this place; null: flows have no such place, or there are too many to count."""
     worst: list[AlarmFlow]
-    """At most five of them, the slowest here first."""
+    """At most five of these flows, the slowest at this place first."""
     acknowledged: Acknowledgement | None
     """Who acknowledged it; null: not acknowledged."""
     silence: int | None
-    """Number of the silence that it falls under; null: it is heard."""
+    """Number of the silence that applies to it; null: none."""
 
 
 class AlarmPage(ClusterModel):
@@ -126,5 +126,5 @@ class AlarmPage(ClusterModel):
     total: int
     offset: int
     silenced: int = 0
-    """Of them, or left out with `silenced=hide`: alarms that fall under a silence."""
+    """Number of silenced alarms, whether they are shown or left out (`silenced=hide`)."""
     items: list[Alarm]

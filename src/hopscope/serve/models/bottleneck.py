@@ -8,21 +8,21 @@ from .common import ClusterModel, FlowKey, Model, Node, OfMember, Port, Time, Wi
 
 
 class Bounds(Model):
-    """A quantile: counts by bins say between which values it lies."""
+    """A quantile as the two values between which it lies, since values are counted in bins."""
 
     lower: Wide
     upper: Wide | None
-    """null: not known."""
+    """null: unknown."""
     estimate: float
 
 
 class QuantileModel(Model):
-    """The quantile at which a value stands, 0 to 1."""
+    """The quantile of a value, 0 to 1, as two bounds."""
 
     lower: float
-    """At least this share of all values is below it."""
+    """At least this share of all values is lower."""
     upper: float
-    """At most this share is not above it."""
+    """At most this share of all values is lower or equal."""
 
 
 class GaugeModel(Model):
@@ -45,10 +45,10 @@ class QueueContribution(PlaceModel):
     """A place's contribution to the latency of all packets."""
 
     share: float = Field(ge=0, le=1)
-    """Of the sum of all hop latencies."""
+    """Share of the sum of all hop latencies."""
     latency_sum_ns: Wide
     packets: Wide
-    """Packets that it was counted on; with the source `events` stored values, with `flows` of live flows."""
+    """Packets counted. With the source `events`, stored values; with `flows`, packets of live flows."""
     mean_ns: float
     median_ns: Bounds | None
     p99_ns: Bounds | None
@@ -56,7 +56,7 @@ class QueueContribution(PlaceModel):
     occupancy: GaugeModel
     utilization: GaugeModel
     slow_flows: int | None
-    """Slow flows through it, now."""
+    """Slow flows through this place now."""
 
 
 class LossContribution(PlaceModel):
@@ -80,7 +80,7 @@ class NetworkBottlenecks(ClusterModel):
     """Places by their share, the largest first."""
 
     source: str
-    """`distributions`: all packets; `flows`: sums over live flows; `events`: stored values alone; `none`."""
+    """`distributions`: all packets; `flows`: sums over live flows; `events`: only stored values; `none`."""
     since: Time | None
     """Start of the covered time; null: unknown."""
     until: Time | None
@@ -89,8 +89,9 @@ class NetworkBottlenecks(ClusterModel):
     `since`, of the last hour. null: history has no events."""
     end_to_end: EndToEnd | None
     slow_above_ns: int | None
-    """A flow is slow when its latest end-to-end latency is above this: that of 95 % of all packets, or
-    eight times the median."""
+    """A flow is slow if its latest end-to-end latency is above this value: the 95th percentile of all
+    packets, or eight times the median.
+    """
     slow_flows: int | None
     items: list[QueueContribution]
     losses: list[LossContribution]
@@ -104,9 +105,9 @@ class HopContribution(PlaceModel):
     hop: int | None
     """Index in the path."""
     share: float | None
-    """Of the flow's latest latency."""
+    """Share of the flow's latest latency."""
     share_mean: float | None
-    """Of its mean latency."""
+    """Share of the flow's mean latency."""
     latency_ns: int | None
     mean_ns: float | None
     samples: int
@@ -114,7 +115,7 @@ class HopContribution(PlaceModel):
     """Median of all packets at this place."""
     p99_ns: Bounds | None
     quantile: QuantileModel | None
-    """Of the latest latency among those of all packets at this place."""
+    """Quantile of the latest latency among all packets at this place."""
     occupancy: GaugeModel
     utilization: GaugeModel
 
@@ -123,10 +124,10 @@ class FlowBottlenecks(OfMember, ClusterModel):
     """Hops of a flow by their share, the largest first."""
 
     source: str
-    """`flows`: it is live; `events`: it has left, and history has stored values of it; `none`."""
+    """`flows`: the flow is live; `events`: it has left, and history has stored values; `none`."""
     flow: FlowKey | None
     latency_ns: Wide | None
     latency_mean_ns: float | None
     quantile: QuantileModel | None
-    """Of its latest latency among those of all packets."""
+    """Quantile of its latest latency among all packets."""
     items: list[HopContribution]

@@ -12,7 +12,7 @@ class CounterValue(Model):
     label: dict[str, str] | None
     help: str
     value: Wide | float
-    """In the unit of the name: a whole number, except seconds and ratios."""
+    """Value in the unit that the name states: a whole number, except for seconds and ratios."""
     per_second: float
     """Over the last seconds."""
 
@@ -33,7 +33,7 @@ class Summary(ClusterModel):
     reports: Wide
     lost: Wide
     lost_at_most: bool = False
-    """Whether `lost` is an upper bound, since that of a source is, see `Source`."""
+    """Whether `lost` is an upper bound, because that of some source is (see `Source`)."""
     rejected: Wide
     kernel_drops: Wide
     events: Wide
@@ -56,7 +56,7 @@ class Component(Model):
 
 
 class Ready(Model):
-    """Whether everything that is needed answers."""
+    """Whether all required components are ready."""
 
     ready: bool
     components: list[Component]

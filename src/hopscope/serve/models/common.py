@@ -1,5 +1,6 @@
-"""What several resources share: times, nodes, ports, flows, events; ids have names beside them if the names
-file has one."""
+"""Models that several resources share: times, nodes, ports, flows, events. Ids are accompanied by names, if
+known.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ FlowId = Annotated[str, Field(description="16 hexadecimal digits", pattern="^[0-
 
 
 class Model(BaseModel):
-    """Base of all answers: docstrings of attributes are the descriptions in OpenAPI (`api.Application`)."""
+    """Base of all answers; docstrings of attributes become descriptions in OpenAPI (`api.Application`)."""
 
 
 class Body(Model):
-    """Base of all bodies of requests: unknown keys are errors, and so are values of another type."""
+    """Base of all request bodies: unknown keys and values of a wrong type are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -29,46 +30,46 @@ def _absent(value: object) -> bool:
 
 
 class Cluster(Model):
-    """Which members of a cluster an answer is of."""
+    """The members of a cluster that contributed to an answer."""
 
     answered: list[str]
-    """Their names."""
+    """Names of the members that answered."""
     missing: dict[str, str]
     """Members that did not answer, each with the reason."""
     complete: bool
-    """Whether all members that are known have answered."""
+    """Whether all known members have answered."""
     local_only: str | None
-    """Why the cluster could not be asked: the answer is this member's alone."""
+    """Why the cluster could not be asked, so that the answer is from this member alone."""
     without_lake: str | None
-    """Why the lake could not be asked: events are those of members' own histories."""
+    """Why the lake could not be asked, so that events are from the members' own histories."""
 
 
 class ClusterModel(Model):
-    """An answer that may be one of a whole cluster."""
+    """An answer that may be about a whole cluster."""
 
     cluster: Cluster | None = Field(default=None, exclude_if=_absent)
-    """With `scope=cluster`: who answered."""
+    """With `scope=cluster`: the members that answered."""
 
 
 class OfMember(Model):
-    """A row of one member."""
+    """A row that belongs to one member."""
 
     member: str | None = Field(default=None, exclude_if=_absent)
-    """With `scope=cluster`: whose row it is."""
+    """With `scope=cluster`: the member whose row it is."""
 
 
 class OfMembers(Model):
-    """A row that several members may have a part of."""
+    """A row to which several members may contribute."""
 
     members: list[str] | None = Field(default=None, exclude_if=_absent)
-    """With `scope=cluster`: whose rows are in it."""
+    """With `scope=cluster`: the members whose rows were merged."""
 
 
 class Error(Model):
     """Why a request was not answered."""
 
     error: str
-    """One line that says what to do."""
+    """One line that says what is wrong and what to do."""
 
 
 class Node(Model):
@@ -107,24 +108,25 @@ class Hop(Model):
     latency_mean_ns: float | None
     """Mean of `samples` packets, ns."""
     samples: int
-    """Packets since the flow took this path; in a sink, also since its packets carry these values."""
+    """Packets since the flow took this path, or, in a sink, since its packets began to carry these values."""
     queue_occupancy: int | None
-    """Latest, in the unit that the source sends."""
+    """Latest value, in the unit that the source sends."""
     link_utilization: int | None
-    """Latest, in the unit that the source sends."""
+    """Latest value, in the unit that the source sends."""
     alarms: list[str]
-    """`hop_latency`, if its alarm of this flow is raised."""
+    """`hop_latency`, if this flow's alarm at this hop is raised."""
 
 
 class FlowHistory(Model):
-    """What history has of a flow in a time range."""
+    """Values of a flow that history has in a time range."""
 
     events: int
     path_changes: int
     drops: int
     highest_latency_ns: Wide | None
-    """Highest latency end to end that history has, ns: of events, and the last one of a flow record. Others
-    may have been higher."""
+    """Highest end-to-end latency in history, ns: of events, and the last value in a flow record. Values that
+    were not stored may have been higher.
+    """
 
 
 class Flow(OfMember):
@@ -134,15 +136,15 @@ class Flow(OfMember):
     state: Literal["live", "past"] = "live"
     first_seen: Time
     last_seen: Time
-    """Of a past flow: times of its first and last event in the time range."""
+    """For a past flow, `first_seen` and `last_seen` are its first and last event in the time range."""
     packets: Wide | None
-    """Reports of this flow since its first one with a path: a drop report makes no flow. null: history has no
-    record of it.
+    """Reports of this flow since the first one with a path (a drop report creates no flow). null: history has
+    no flow record.
     """
     latency_ns: Wide | None
     """Latest flow latency: the sum of the hop latencies, ns. null for a past flow."""
     latency_mean_ns: float | None
-    """Mean, ns."""
+    """Mean flow latency, ns."""
     hop_count: int | None
     """null for a past flow."""
     has_loop: bool
@@ -150,14 +152,14 @@ class Flow(OfMember):
     alarms: list[str]
     """`flow_latency`, if its alarm is raised."""
     history: FlowHistory | None = Field(default=None, exclude_if=_absent)
-    """If history was asked, and has events of it in the time range."""
+    """Present if history was read and has events of this flow in the time range."""
 
 
 class FlowDetail(Flow, ClusterModel):
     """A live flow with its path."""
 
     path: list[Hop]
-    """Source side first."""
+    """From the source to the sink."""
 
 
 class FlowPage(ClusterModel):
@@ -168,7 +170,7 @@ class FlowPage(ClusterModel):
     offset: int
     items: list[Flow]
     truncated: bool = False
-    """History has more past flows in the time range than are read; the ones left out are the oldest."""
+    """Whether history has more past flows in the time range than are read; the oldest are left out."""
 
 
 class PortState(OfMembers):
@@ -177,13 +179,13 @@ class PortState(OfMembers):
     node: Node
     port: Port
     link_utilization: int | None
-    """Latest, in the unit that the source sends."""
+    """Latest value, in the unit that the source sends."""
     highest: int
     """Since the last push."""
     last_seen: Time
     samples: Wide
     drops: Wide
-    """Drop reports since it was last idle."""
+    """Drop reports since the port was last idle."""
     alarms: list[str]
 
 
@@ -197,7 +199,7 @@ class QueueState(OfMembers):
     port: Port | None
     """Egress port of the last hop that reported it."""
     occupancy: int | None
-    """Latest, in the unit that the source sends."""
+    """Latest value, in the unit that the source sends."""
     highest_occupancy: int
     """Since the last push."""
     congestion: int | None
@@ -231,9 +233,9 @@ class Switch(OfMembers):
     ports: int
     queues: int
     highest_occupancy: int | None
-    """Of its queues, now."""
+    """Highest present occupancy of its queues."""
     highest_utilization: int | None
-    """Of its links, now."""
+    """Highest present utilisation of its links."""
     last_seen: Time
     alarms: list[str]
 
@@ -263,23 +265,24 @@ class Source(OfMembers):
     lost: Wide
     """Missing by sequence number."""
     lost_at_most: bool = False
-    """Of a cluster: whether `lost` is an upper bound, since a member was restarted: what it had received
-    before its start may be in it.
+    """In a cluster: whether `lost` is an upper bound, because a member was restarted, and reports that it had
+    received before may be included.
     """
     moved: Wide
-    """Missing here, but accounted for by other members of the cluster; not in `lost`."""
+    """Missing at this member, but received by others in the cluster; not included in `lost`."""
     duplicate: Wide
     reordered: Wide
     highest_sequence: int
     sequence_bits: int
     clock_offset_ns: Wide | None = None
-    """Collector's time minus the switch's, the least of its newest events: the time that a report takes is in
-    it; null: no event carries the switch's time."""
+    """Collector's time minus the switch's, the lowest value of the newest events. It includes the time that a
+    report takes. null: no event has the switch's time.
+    """
     silent: bool
     first_seen: Time
     last_seen: Time
     counted_since: Time | None = None
-    """Start of the collector whose counts these are, of several the last one."""
+    """Start of the collector that counted; of several collectors, the latest start."""
 
 
 class SourcePage(ClusterModel):
@@ -308,49 +311,50 @@ class Event(OfMember):
     metric: str
     value: Wide
     previous: Wide
-    """The value compared with: the stored value or the limit."""
+    """The stored value or the limit with which `value` was compared."""
     unit: str | None
     """None: as the source sends it."""
     reason: str | None = None
     """Why an alarm was cleared: `value` (it fell), `expired`, `evicted`, `path_change`,
     `stopped`."""
     switch_ns: Wide | None = None
-    """Time at the switch, ns, by its own clock: when the packet left the hop (else came there), or that of
-    the report; null: not carried."""
+    """Time by the switch's own clock, ns: when the packet left the hop (or arrived, if that is unknown), or
+    the time of the report; null: the report has none.
+    """
     flow: FlowKey | None = None
     node: Node | None = None
     port: Port | None = None
     queue: int | None = None
-    """Queue or buffer id, for their metrics."""
+    """Id of the queue or buffer, for metrics of those."""
     hop: int | None = None
-    """Place in the path, 0 first."""
+    """Index in the path, from 0."""
     path: list[Node] | None = None
     source: EventSource | None = None
     silence: int | None = Field(default=None, exclude_if=_absent)
-    """Number of the silence that it falls under."""
+    """Number of the silence that applies to it."""
 
 
 class EventPage(ClusterModel):
-    """Events, newest first unless asked otherwise."""
+    """Events, newest first by default."""
 
     items: list[Event]
     next: str | None
     """Pass it as `after` for the next page; null: this is the last."""
     waiting: int = 0
-    """Events of this collector that wait in memory while its disk takes none; they are in no page."""
+    """Events of this collector that wait in memory because its disk accepts none; no page has them."""
 
 
 class EventCount(Model):
     """Events of one kind in one bucket of time."""
 
     time: Time
-    """Its beginning."""
+    """Start of the bucket."""
     kind: str
     count: int
 
 
 class EventHistogram(ClusterModel):
-    """Numbers of events over time; buckets without events are left out."""
+    """Number of events over time; buckets without events are left out."""
 
     since: Time
     until: Time
@@ -360,8 +364,8 @@ class EventHistogram(ClusterModel):
 
 
 class WorstHop(Model):
-    """The hop of a flow with the highest mean latency in one of its flow records: a flow that left and came
-    back has several.
+    """The hop with the highest mean latency in any of a flow's records. A flow that left and came back has
+    several records.
     """
 
     node: Node
@@ -371,8 +375,8 @@ class WorstHop(Model):
 
 
 class PastFlow(OfMembers):
-    """A flow of history. `packets` and `mean_latency` are sums of its flow records and of the flow table,
-    `worst_hop` is of its records; null: unknown, or not yet.
+    """A flow of history. `packets` and `mean_latency` combine its flow records and the flow table;
+    `worst_hop` is from its records. null: unknown, or not known yet.
     """
 
     flow: FlowKey
@@ -384,8 +388,9 @@ class PastFlow(OfMembers):
     path_changes: int
     drops: int
     highest_latency: Wide | None
-    """Highest latency end to end that history has, ns: of events, and the last one of a flow record. Others
-    may have been higher."""
+    """Highest end-to-end latency in history, ns: of events, and the last value in a flow record. Values that
+    were not stored may have been higher.
+    """
     mean_latency: float | None
     """Mean of all packets end to end, ns."""
     worst_hop: WorstHop | None

@@ -11,18 +11,18 @@ from .common import Body, ClusterModel, Model, Node, OfMember, OfMembers, Port, 
 
 
 class SwitchCounts(Model):
-    """What happened since the process that reaches switches started."""
+    """Counts since the process that reaches switches started."""
 
     connections: Wide
     """Connections made."""
     failures: Wide
-    """Attempts to reach or change it that failed; each is repeated."""
+    """Failed attempts to reach or change the switch; each is repeated."""
     reads: Wide
     """States read."""
     drifts: Wide
-    """Reads that found the switch in another state than the one asked for."""
+    """Reads that found the switch in a different state than the desired one."""
     changes: Wide
-    """Parts of its state that were changed."""
+    """Parts of the switch's state that were changed."""
 
 
 class ControlledSwitch(OfMember):
@@ -33,45 +33,45 @@ class ControlledSwitch(OfMember):
     kind: Literal["ebpf", "http", "p4runtime"]
     """How it is reached."""
     place: str
-    """Where it is: a folder, a URL, an address."""
+    """Its location: a folder, a URL, an address."""
     state: Literal["connecting", "up", "standby", "down"]
     """`standby`: another controller changes it; `down`: the last attempt failed, and is repeated."""
     since: Time
-    """When it came into this state."""
+    """When it entered this state."""
     in_sync: bool
-    """Whether it does what is asked of it."""
+    """Whether its actual state is the desired one."""
     lacks: list[str]
-    """Parts that it is asked for and does not have."""
+    """Parts of the desired state that the switch does not have."""
     refuses: dict[str, str]
-    """Parts that it is asked for and cannot do, each with the reason. It is asked again at each read."""
+    """Parts of the desired state that it cannot do, with the reason; they are tried again at each read."""
     error: str | None
-    """What failed last."""
+    """The last error."""
     error_time: Time | None
-    """When that was."""
+    """Time of the last error."""
     wanted: dict[str, Any]
-    """What is asked of it: `watch`, `track`, `labelling`, `reg2` by port."""
+    """The desired state: `watch`, `track`, `labelling`, `reg2` by port."""
     actual: dict[str, Any] | None
-    """What it does, as far as it was read or changed; null: it was not read yet."""
+    """The actual state, as far as it was read or changed; null: not read yet."""
     ports: dict[str, Any] | None
-    """Its ports, with neighbours that LLDP names; null: it cannot say."""
+    """Its ports, with the neighbours that LLDP names; null: the switch cannot list them."""
     counts: SwitchCounts
 
 
 class TopologyLink(OfMembers):
-    """Where an egress port leads to. Each direction of a cable is a link of its own."""
+    """A link from an egress port. Each direction of a cable is a separate link."""
 
     node: Node
     port: Port
     next_node: Node | None
-    """null: to something that is no switch that the controller reaches."""
+    """null: the other end is not a switch that the controller reaches."""
     next_port: Port | None
     """null: unknown."""
     neighbour: str | None
-    """What the other end says of itself by LLDP, if it is none of these switches."""
+    """The name of the other end in LLDP, if it is not one of these switches."""
     sources: list[Literal["file", "lldp", "paths"]]
-    """Who says so: `postcards.links`, LLDP, paths of live flows."""
+    """Sources of the link: the file `postcards.links`, LLDP, paths of live flows."""
     disputed: bool
-    """Whether another source leads elsewhere: the file counts first, then LLDP."""
+    """Whether another source contradicts; the file takes precedence, then LLDP."""
 
 
 class Topology(ClusterModel):
@@ -82,7 +82,7 @@ class Topology(ClusterModel):
 
 
 class SwitchList(ClusterModel):
-    """Switches, and how many do what is asked of them."""
+    """Switches, and how many are in the desired state."""
 
     total: int
     in_sync: int
@@ -92,7 +92,7 @@ class SwitchList(ClusterModel):
 class NewWatchRule(WatchRule):
     """A rule, as the settings have it."""
 
-    model_config = ConfigDict(defer_build=False)  # FastAPI warns of a model that is not complete
+    model_config = ConfigDict(defer_build=False)  # FastAPI warns about incomplete models
 
 
 class NewWatchRules(Body):
@@ -102,7 +102,7 @@ class NewWatchRules(Body):
 
 
 class WatchRules(Model):
-    """Rules of the watch lists, of which the first that matches a packet counts."""
+    """Rules of the watch lists; the first rule that matches a packet applies."""
 
     items: list[WatchRule] | None
     """null: switches keep their own watch lists."""

@@ -21,26 +21,26 @@ class StoreInfo(Model):
     layout: dict[str, int | str | bool] | None = None
     """Layout of its memory, by the fields of its primitive."""
     collector: str | None = None
-    """Which collector has it, if several are asked."""
+    """The collector that has it, if several are asked."""
     own: bool
-    """Whether it is of the collector that answers; false if that one is asked by its address, like others."""
+    """Whether it is the answering collector's own; false if that one is asked by address, like others."""
     error: str | None = None
     """Why it cannot be read."""
 
 
 class StoreList(Model):
-    """Stores of the collectors that are asked."""
+    """Stores of all collectors that were asked."""
 
     items: list[StoreInfo]
 
 
 class ListEntries(Model):
-    """Entries of a list, the oldest first."""
+    """Entries of a list, oldest first."""
 
     items: list[str]
-    """Data of each, hexadecimal."""
+    """Data of each entry, hexadecimal."""
     decoded: list[dict[str, Any] | None] | None = None
-    """Their fields, if they are those of a monitor."""
+    """Fields of each entry, if a monitor wrote it."""
     lost: int
     """Entries that were overwritten before they were read."""
     next: str
@@ -51,30 +51,32 @@ class StoreAnswers(Model):
     """Answers in the order of the keys."""
 
     items: list[dict[str, Any]]
-    """`key`, `status` (found, empty, conflict, unreachable), the answer of the store's primitive, and the
-    fields that its monitor decodes as `decoded`. Numbers above 2^53 - 1 are decimal text."""
+    """`key`, `status` (found, empty, conflict, unreachable), the answer of the store's primitive, and in
+    `decoded` the fields that its monitor decodes. Numbers above 2^53 - 1 are decimal text.
+    """
 
 
 class StoreOutlook(Model):
-    """How full a store is now, and what it still finds, by the closed forms of DTA and DART."""
+    """How full a store is, and how likely it still finds a key, by the closed forms of DTA and DART."""
 
     what: str
-    """What ages and loads count: `keys`, `paths` or `entries`."""
+    """The unit of ages and loads: `keys`, `paths` or `entries`."""
     slots: int
     """Slots, chunks, counters or lists."""
     used: float | None
-    """Share of the slots that are not empty, of a sample; null: the primitive has no such thing."""
+    """Share of a sample of slots that are not empty; null: does not apply to the primitive."""
     load: float | None
-    """Distinct keys per slot, if all have taken the store's copies; null: it has none."""
+    """Distinct keys per slot, if each was written with the store's number of copies; null: does not apply."""
     per_second: float | None
-    """Keys, paths or entries per second, since the epoch began; null: the store does not say when. Reports of
-    fewer copies than the store's count in part, increments that a translator combined as one."""
+    """Keys, paths or entries per second since the epoch began; null: its begin is unknown. Reports with fewer
+    copies than the store's count as a fraction; increments that a translator combined count as one.
+    """
     ages: list[float]
-    """Keys that came after this one, ascending; with counters, keys in the store."""
+    """Ages: numbers of keys written after a key, ascending; for counters, numbers of keys in the store."""
     correct: list[float]
     """Probability of the right answer, by age."""
     wrong: list[float] | None
-    """Probability of another key's answer, by age; null: it is not known."""
+    """Probability of another key's answer, by age; null: unknown."""
     half: float | None
     """The age at which fewer than half of the keys are found; null: beyond `ages`."""
 
@@ -84,7 +86,7 @@ class ListInfo(Model):
 
     number: int
     entries: int
-    """Entries that it has had, modulo 2^32."""
+    """Entries ever appended, modulo 2^32."""
 
 
 class ListPage(Model):

@@ -1,4 +1,4 @@
-"""What the API answers about distributions."""
+"""Models of distributions."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ class Quantile(Model):
 
     q: float
     lower: Wide | None
-    """It is at least this; null without values."""
+    """Lower bound; null without values."""
     upper: Wide | None
-    """It is at most this; null where that is not known."""
+    """Upper bound; null if unknown."""
     estimate: float | None
-    """By interpolation in its bin: off by at most the bin's width, 25 % where bins are logarithmic."""
+    """Interpolated in its bin: the error is at most the bin's width, 25 % for logarithmic bins."""
 
 
 class Bin(Model):
-    """How many values were from `lower` to `upper`, both included."""
+    """The number of values from `lower` to `upper`, both inclusive."""
 
     lower: Wide
     upper: Wide | None
-    """null: no end."""
+    """null: unbounded."""
     count: Wide
 
 
 class Distribution(Model):
-    """How often which value of a measure occurred, at a queue, a port, a switch, or everywhere."""
+    """The distribution of a measure at a queue, a port, a switch, or in the whole network."""
 
     measure: MeasureName
     unit: str | None
-    """ns for latencies; null: as the switches send it."""
+    """ns for latencies; null: the unit that the switches send."""
     node: Node | None
     port: Port | None
     queue: int | None
     since: Time | None
-    """The window that is covered begins here."""
+    """Start of the covered window."""
     until: Time | None
     count: Wide
     mean: float | None
     highest: int
-    """No value is above it; in a window in which the maximum did not rise, it may be an older one."""
+    """Upper bound of all values; if the maximum did not rise in the window, it is an older maximum."""
     quantiles: list[Quantile]
     bins: list[Bin] | None
     """Bins with values; null unless requested."""
@@ -55,6 +55,6 @@ class DistributionPage(ClusterModel):
     """Distributions, by measure and place."""
 
     total: int
-    """As many match."""
+    """Number of matching distributions."""
     offset: int
     items: list[Distribution]

@@ -1,4 +1,4 @@
-"""Answers of the API about one event and the report that caused it."""
+"""Models of one event and the report that caused it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .common import ClusterModel, Event, Model, OfMember, Time, Wide
 
 
 class EventDetail(Event, ClusterModel):
-    """An event with those around it."""
+    """An event with the events around it."""
 
     before: list[Event]
-    """At most five at the same place, the newest first."""
+    """At most five earlier events at the same place, newest first."""
     after: list[Event]
-    """At most five, the oldest first."""
+    """At most five later ones, oldest first."""
     alarm: Alarm | None
     """The open alarm of its metric at its place."""
     live: bool
@@ -28,19 +28,19 @@ class ByteField(Model):
 
     name: str
     offset: int
-    """In the bytes, from 0."""
+    """Offset in the bytes, from 0."""
     length: int
-    """Bytes that it touches."""
+    """Number of bytes of which it has bits."""
     value: Wide | None
-    """Its number; null: it has none, as a header."""
+    """Numeric value; null: none, as for a header."""
     text: str
-    """Its value for people, or why it was not read further."""
+    """Its value as text, or why decoding stopped here."""
     first_bit: int
-    """Where it begins in its first byte; 0 is the most significant bit."""
+    """Position of its first bit in the first byte; 0 is the most significant bit."""
     bits: int
     """Its width; 0: whole bytes."""
     about: str
-    """Meaning and unit; of a header, the section that defines it."""
+    """Meaning and unit; for a header, the section that defines it."""
     fields: list[ByteField]
 
 
@@ -48,16 +48,16 @@ class Datagram(Model):
     """A datagram as it was received."""
 
     hop: int | None
-    """The hop of the path whose postcard is in it, from 0; null: it has the whole report."""
+    """Index of the hop whose postcard it carries, from 0; null: it carries the whole report."""
     received: Time
     source: str
     """Address that it came from."""
     dialect: str | None
-    """The dialect that it was decoded by; null: not known."""
+    """The dialect by which it was decoded; null: unknown."""
     bytes: str
     """Hexadecimal."""
     fields: list[ByteField]
-    """Its bytes, field by field: each is in one field that has no fields."""
+    """Its bytes as nested fields; each byte belongs to fields at the lowest level."""
     note: str | None
     """Why there are no fields."""
 
@@ -66,15 +66,15 @@ class Evidence(OfMember, ClusterModel):
     """The report that caused an event."""
 
     id: str
-    """Of the event."""
+    """Id of the event."""
     received: Time
     source: str | None
-    """Address that it came from; null: a path that was joined from postcards."""
+    """Address that it came from; null for a path joined from postcards."""
     report: dict[str, Any]
-    """As `hopscope decode` prints it, but numbers above 2^53 - 1 are decimal text; of a joined path, and
-    without bytes, as the collector had it: times are ns.
+    """The report as `hopscope decode` prints it, but numbers above 2^53 - 1 are decimal text. For a joined
+    path, or without kept bytes, the report in the collector's own form, with times in ns.
     """
     datagrams: list[Datagram]
-    """What it came in: one, or the postcards of a joined path in its order."""
+    """The datagram that carried it, or the postcards of a joined path in path order."""
     note: str | None
     """Which datagrams are not kept, and why."""

@@ -1,4 +1,4 @@
-"""What the API answers about the network as a map."""
+"""Models of the network as a map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MetricName = Literal["hop_latency", "queue_occupancy", "link_utilization", "drop
 
 
 class FabricCells(Model):
-    """The switches in a node that has several."""
+    """The switches of a node that stands for several."""
 
     ids: list[int]
     names: list[str]
@@ -35,7 +35,7 @@ class FabricNode(Model):
 
 
 class FabricLinks(Model):
-    """Links as columns. Each direction of a cable has a row; links of groups are joined."""
+    """Links as columns. Each direction of a cable has a row; links between groups are joined."""
 
     from_: list[int] = Field(alias="from")
     """Indices in `nodes`."""
@@ -49,7 +49,7 @@ class FabricStructure(Model):
     """Nodes and links of a view, in the order of its values."""
 
     layers: list[str]
-    """Names, the lowest first."""
+    """Names, from the lowest layer."""
     pods: list[str]
     """Names of all pods; empty: the network has none."""
     nodes: list[FabricNode]
@@ -57,41 +57,41 @@ class FabricStructure(Model):
 
 
 class FabricValues(Model):
-    """Highest values, and how many links are hot: in an alarm, above the limit, or with drops."""
+    """Highest values, and numbers of hot links: those with an alarm, above the limit, or with drops."""
 
     nodes: list[int | None]
-    """Of all egress ports; null: unknown."""
+    """Highest value of all egress ports; null: unknown."""
     nodes_hot: list[int]
     hosts: list[int | None]
-    """Of ports that lead to no switch."""
+    """Highest value of ports that lead to no switch."""
     hosts_hot: list[int]
     links: list[int | None]
     links_hot: list[int]
     links_flows: list[int]
-    """Live flows through it; of a past moment, those with an event before it. Of a cluster without a lake, a
-    flow that two members have counts twice.
+    """Live flows through each link; for a past moment, flows with an event before it. In a cluster without a
+    lake, a flow that two members have counts twice.
     """
     cells: list[list[int | None]]
-    """By node with several switches, in their order."""
+    """For each node that stands for several switches, their values in order."""
 
 
 class Fabric(ClusterModel):
-    """The network, or a part of it, coloured by a metric."""
+    """The network, or a part of it, with values of a metric."""
 
     time: Time
-    """Of the values."""
+    """Time of the values."""
     live: bool
     window_seconds: float
-    """Values are the highest of so many seconds before."""
+    """Length of the window before `time` whose highest values are shown."""
     metric: MetricName
     unit: str | None
-    """null: as the switches send it."""
+    """null: the unit that the switches send."""
     limit: int | None
-    """Above it a value is an alarm; null: no limit is set."""
+    """A value above it is an alarm; null: no limit is set."""
     level: Literal["switch", "pod"]
     pod: str | None
     switches: int
-    """In the whole network."""
+    """Switches in the whole network."""
     ports: int
     """Egress ports in the whole network."""
     hot: int
@@ -99,13 +99,13 @@ class Fabric(ClusterModel):
     highest: int | None
     """Highest value in the whole network."""
     left_off: int
-    """Links that this answer has no room for: those with the lowest values."""
+    """Number of links left out for lack of room: those with the lowest values."""
     switches_left_off: int
-    """Switches that the map has no room for: those with the fewest flows."""
+    """Number of switches left out for lack of room: those with the fewest flows."""
     version: str
-    """Of the structure."""
+    """Version of the structure."""
     structure: FabricStructure | None
-    """null: as `known` says, the reader has it."""
+    """null: the client has it already, as `known` says."""
     values: FabricValues
 
 
@@ -114,7 +114,7 @@ class PortValue(Model):
 
     latest: int | None
     highest: int | None
-    """Within the window."""
+    """Highest value within the window."""
     alarm: bool
 
 
@@ -125,13 +125,13 @@ class FabricPort(Model):
     port: Port
     layer: str
     next: Node | None
-    """null: no switch."""
+    """null: not a switch."""
     next_port: int | None
     flows: int
-    """As `links_flows`."""
+    """See `links_flows`."""
     known_from: list[Literal["file", "lldp", "paths"]]
     disputed: bool
-    """Whether two of these lead elsewhere."""
+    """Whether two of these sources disagree."""
     values: dict[MetricName, PortValue]
 
 
@@ -143,25 +143,25 @@ class FabricPorts(ClusterModel):
 
 
 class TimelineBucket(Model):
-    """What happened in a part of a time range."""
+    """Events and values in a part of a time range."""
 
     time: Time
-    """Its begin."""
+    """Start of the bucket."""
     events: int
     """Alarms, changes of paths, loops, drops, queue reports, silent sources, and gaps."""
     drops: int
     path_changes: int
     alarms: int
-    """Raised ones, and values above a limit."""
+    """Raised alarms, and values above a limit."""
     highest: int | None
     """Highest value of the metric."""
     node: Node | None
-    """Where that was."""
+    """The switch with that value."""
     port: Port | None
 
 
 class FabricTimeline(ClusterModel):
-    """When something happened; buckets without any event are left out."""
+    """Events over time; buckets without events are left out."""
 
     since: Time
     until: Time

@@ -1,4 +1,4 @@
-"""Answers about flows: groups, paths over time, latency by hop."""
+"""Models of flows: groups, paths over time, latency by hop."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ class FlowGroup(OfMembers):
     """Flows that have something in common."""
 
     key: str
-    """What they have in common, as text."""
+    """The common property, as text."""
     search: str
     """Words for `q` that choose these flows."""
     flows: int
     packets: Wide
-    """By switch or port, a packet in a loop counts each time it passes."""
+    """Packets. Grouped by switch or port, a packet in a loop counts each time it passes."""
     latency_highest_ns: Wide
-    """Highest of the flows' latest latencies, of past flows of their highest ones; by switch or port, of the
-    hop. ns"""
+    """Highest of the flows' latest latencies, or of past flows' highest ones, ns; grouped by switch or port,
+    the latency of the hop.
+    """
     latency_mean_ns: float | None
     """Mean of all packets, ns."""
     samples: Wide
@@ -38,7 +39,7 @@ class FlowGroups(ClusterModel):
     flows: int
     """Flows that match the search."""
     packets: Wide
-    """Their packets."""
+    """Packets of these flows."""
     items: list[FlowGroup]
     truncated: bool
     """See FlowPage."""
@@ -50,9 +51,9 @@ class PathPeriod(Model):
     since: Time
     """Time of the event that stored it."""
     until: Time | None
-    """When the flow took another path, or left; null: it has this one still."""
+    """When the flow took another path, or left; null: this is its present path."""
     left: bool
-    """At `until` the flow left the flow table."""
+    """Whether the flow left the flow table at `until`."""
     kind: str
     """Kind of the event that stored it: `new_key`, `path_change` …"""
     event: str
@@ -67,15 +68,15 @@ class FlowPaths(OfMember, ClusterModel):
     state: Literal["live", "past"]
     last_seen: Time | None
     path: list[Node] | None
-    """Of a live flow: the present path, source side first."""
+    """Present path of a live flow, from the source to the sink."""
     items: list[PathPeriod]
-    """Oldest first; an event that repeats a path begins no period."""
+    """Periods, oldest first; an event that repeats a path begins no new period."""
     truncated: bool
-    """There are more than are read; the ones left out are the newest."""
+    """There are more periods than are read; the newest are left out."""
 
 
 class StoredValue(Model):
-    """A latency with the value that detection stored. Until the next event the true value was within
+    """A latency with the value that detection stored. Until the next event, the true value stayed within
     `change_limit_ns` of the stored one.
     """
 
@@ -86,10 +87,10 @@ class StoredValue(Model):
     """Time of the event that stored it; null: history does not have it."""
     age_ns: Wide | None
     change_limit_ns: Wide | None
-    """T, as in force now; null: no change becomes an event."""
+    """T, as in force now; null: changes cause no events."""
     lowest_ns: Wide | None
     highest_ns: Wide | None
-    """Of the events since `since`, and of the value now."""
+    """Highest of the events since `since` and the present value."""
     mean_ns: float | None
     """Mean of all packets of the live flow."""
     samples: int
@@ -100,7 +101,7 @@ class GaugeValue(Model):
 
     value: int | None
     stored_at: Time | None
-    """For a past moment: the time of the event that stored it."""
+    """For a past moment, the time of the event that stored it."""
     change_limit: int | None
     """T, as in force now."""
 
@@ -122,19 +123,19 @@ class FlowHops(OfMember, ClusterModel):
     state: Literal["live", "past"]
     """`live`: values from the flow table; `past`: stored values."""
     time: Time
-    """The moment."""
+    """The moment that the values are for."""
     last_seen: Time | None
     limits_changed: Time | None
-    """When limits were changed last; T of moments before may have been another."""
+    """When limits were last changed; before that, T may have been different."""
     latency: StoredValue
-    """Of the whole path."""
+    """Latency of the whole path."""
     hops: list[HopValue]
     truncated: bool
-    """`lowest` and `highest` are of the newest events only."""
+    """Whether `lowest` and `highest` cover only the newest events."""
 
 
 class Point(Model):
-    """A value that was stored."""
+    """A stored value."""
 
     time: Time
     value: Wide
@@ -145,7 +146,7 @@ class ValueSeries(Model):
 
     metric: str
     node: Node | None
-    """null: of the whole path."""
+    """null: the values are for the whole path."""
     port: Port | None
     hop: int | None
     """Index in the path at the newest point."""
@@ -161,4 +162,4 @@ class FlowSeries(OfMember, ClusterModel):
     last_seen: Time | None
     items: list[ValueSeries]
     truncated: bool
-    """There are older ones than are read."""
+    """There are older values than are read."""

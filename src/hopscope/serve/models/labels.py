@@ -17,18 +17,18 @@ class LabelPort(OfMembers):
     last_seen: Time | None
     """When the newest label arrived; null: none yet."""
     age_ns: Wide | None
-    """How long ago that was."""
+    """Time since then, ns."""
     label_time_ns: Wide | None
-    """When the switch wrote it, by its own clock."""
+    """When the switch wrote it, by the switch's clock."""
     latency_ns: int | None
-    """Of the labelled packet in the switch."""
+    """Latency of the labelled packet in the switch."""
     occupancy: int | None
-    """Of the egress queue then, bytes."""
+    """Occupancy of the egress queue at that time, bytes."""
     ingress_port: Port | None
-    """Where the labelled packet had come in."""
+    """Ingress port of the labelled packet."""
     labels: Wide
     late: Wide
-    """Of these, overtaken by a newer one: discarded."""
+    """Labels discarded because a newer one had overtaken them."""
     labels_per_second: float
     """Over the last whole second."""
     active: bool | None
@@ -43,7 +43,7 @@ class LabelPage(ClusterModel):
     """Ports that label."""
 
     mode: Literal["off", "shift", "one-bit"] | None
-    """How the controller changes intervals; null: no labels are taken."""
+    """How the controller changes intervals; null: this collector takes no labels."""
     interval_ns: Wide | None
     """T."""
     timeout_ns: Wide | None
@@ -61,15 +61,15 @@ class TrackedHop(Model):
     ingress_port: Port
     egress_port: Port
     label_time_ns: Wide
-    """When it wrote its newest label, by its own clock."""
+    """When the switch wrote its newest label, by its own clock."""
     latency_ns: int
-    """Of the newest packet in the switch."""
+    """Latency of the newest packet in the switch."""
     highest_latency_ns: int
-    """Since the path was first reported."""
+    """Highest value since the path was first reported."""
     occupancy: int
-    """Of the egress queue then, bytes."""
+    """Occupancy of the egress queue at that time, bytes."""
     highest_occupancy: int
-    """Since the path was first reported."""
+    """Highest value since the path was first reported."""
 
 
 class TrackedTuple(Model):
@@ -78,9 +78,9 @@ class TrackedTuple(Model):
     src: str
     dst: str
     proto: int
-    """IP protocol number; of IPv6 it may be that of an extension header."""
+    """IP protocol number; with IPv6 it may be that of an extension header."""
     sport: int
-    """0 without ports, and of fragments."""
+    """0 for protocols without ports, and for fragments."""
     dport: int
 
 
@@ -93,13 +93,13 @@ class TrackedFlow(OfMember):
     last_seen: Time
     """When its newest packet arrived."""
     age_ns: Wide
-    """How long ago that was."""
+    """Time since then, ns."""
     packets: Wide
     """Tracked packets received."""
     late: Wide
-    """Of these, skipped because a newer one had arrived."""
+    """Packets skipped because a newer one had already arrived."""
     partial: Wide
-    """Of these, without the labels of some switches on the path."""
+    """Packets that lacked labels of some switches on the path."""
     packets_per_second: float
     """Tracked packets, over the last whole five seconds."""
     latency_ns: Wide
@@ -107,13 +107,13 @@ class TrackedFlow(OfMember):
     hop_count: int
     """Hops of the path; `path` has the first 32 at most."""
     path: list[TrackedHop]
-    """The source's side first."""
+    """From the source to the sink."""
     changes: Wide
     """Path changes."""
     changed: Time | None
     """When the path changed last; null: never."""
     previous_path: list[TrackedHop] | None
-    """The path before, as last received."""
+    """The previous path, as last received."""
 
 
 class TrackedPage(ClusterModel):
@@ -145,7 +145,7 @@ class LabelRecord(OfMember):
     port: Port
     labels: int
     latency_ns: Wide | None
-    """Mean of the labelled packets in the switch; null: the event that has it is lost, as others below."""
+    """Mean latency of the labelled packets in the switch; null, here and below: the event with it is lost."""
     highest_latency_ns: Wide | None
     occupancy: Wide | None
     """Mean of the egress queue, bytes."""
@@ -168,7 +168,7 @@ class CoverageRecord(OfMember):
     intervals: int
     """Telemetry intervals with traffic."""
     coverage: float
-    """Their mean."""
+    """Mean coverage of these intervals."""
     lowest: float
 
 
@@ -187,14 +187,14 @@ class CoverageInterval(Model):
     active: int
     """Ports with traffic; without switches' counters, ports with labels in the last ten seconds."""
     reported: int
-    """Of these, ports with labels that arrived."""
+    """Active ports of which labels arrived."""
     coverage: float | None
     """reported / active; null where no port was active."""
     labels: int
     packets: int
-    """Packets that brought them."""
+    """Packets that carried the labels."""
     raised: int
-    """Ports with a Reg2 other than 0."""
+    """Ports whose Reg2 is not 0."""
 
 
 class CoverageSeries(Model):
@@ -203,7 +203,7 @@ class CoverageSeries(Model):
     telemetry_ns: Wide | None
     """Length of an interval; null: no labels are taken."""
     mean: float | None
-    """Coverage of all intervals shown in which a port was active, each counting alike."""
+    """Unweighted mean of all intervals shown in which a port was active."""
     intervals: int
     """Intervals shown."""
     expected_intervals: int

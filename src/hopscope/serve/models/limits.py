@@ -16,12 +16,13 @@ class MetricLimits(Body):
     """Limits of one metric; null: never."""
 
     change: Value
-    """T: a value that differs by more than this from the stored one (in a sink: from that of the flow's
-    previous packet) is an event."""
+    """T: a value that differs by more than this from the stored one (in a sink, from the flow's previous
+    packet) is an event.
+    """
     raise_above: Value
     """A value above it is an event."""
     clear_below: Value
-    """With it an alarm is raised once, and cleared below this."""
+    """If set, an alarm is raised only once, and cleared by a value below this."""
 
 
 class MetricChanges(Body):
@@ -33,7 +34,7 @@ class MetricChanges(Body):
 
 
 class SwitchChanges(Body):
-    """Limits of one metric at one switch; "general" takes one away, so that it is that of all switches."""
+    """Limits of one metric at one switch; "general" removes a limit, so that the general one applies."""
 
     change: OwnValue = None
     raise_above: OwnValue = None
@@ -44,17 +45,17 @@ class LimitChanges(Body):
     """Limits to change; absent ones stay, null means never."""
 
     general: dict[str, MetricChanges] = Field(default={}, max_length=16)
-    """Of all switches, by metric."""
+    """Limits of all switches, by metric."""
     switches: dict[str, dict[str, SwitchChanges] | None] = Field(default={}, max_length=4096)
-    """By node id and metric; null takes away all that a switch has itself."""
+    """Limits of single switches, by node id and metric; null removes all limits of a switch."""
 
 
 class LimitProposal(Body):
-    """Limits of one metric as they would be; absent ones stay, null means never."""
+    """Proposed limits of one metric; absent ones stay, null means never."""
 
     metric: str = Field(max_length=60)
     node: str | None = Field(default=None, max_length=200)
-    """Node id or name, for the limits of one switch; null: of all."""
+    """Node id or name, for the limits of one switch; null: the general limits."""
     change: OwnValue = None
     raise_above: OwnValue = None
     clear_below: OwnValue = None
@@ -83,46 +84,47 @@ class PlacePreview(Model):
 
 
 class LimitPreview(ClusterModel):
-    """How many events of a metric there were, and how many other limits would have made."""
+    """How many events of a metric occurred, and how many would have occurred with other limits."""
 
     metric: str
     unit: str | None
     since: Time
-    """Of events from here on: later than asked for if there are more than are read."""
+    """Start of the evaluated events: later than requested if there are more than are read."""
     until: Time
     in_force: MetricLimits
-    """Of all switches, or of the one that is asked about."""
+    """Limits in force, in general or for the given switch."""
     proposed: MetricLimits
     had: EventCounts
     would: EventCounts
-    """By comparing the values that history has with the limits proposed."""
+    """Events found by comparing the values in history with the proposed limits."""
     at_least: int
-    """There would have been at least as many events."""
+    """Lower bound of the number of events."""
     exact: bool
     """`would` is exact: the limits are those in force, or every value was stored."""
     lower_bound: bool
-    """There may have been more, since values that made no event are not stored: T or a limit is lower than
-    that in force, or every report above the limit would be an event."""
+    """Whether more events are possible, since values that caused no event are not stored: T or a limit is
+    lower than the one in force, or every report above the limit would be an event.
+    """
     limits_changed: Time | None
-    """Limits were changed in that time: events before it were made with others than `in_force`."""
+    """When limits were changed within that time: earlier events are due to limits other than `in_force`."""
     items: list[PlacePreview]
     """The ten places with the most events."""
 
 
 class LastChange(Model):
-    """Who changed limits last."""
+    """The last change of limits."""
 
     time: Time
     by: str
-    """User, process and HTTP client."""
+    """Author: user, process and HTTP client."""
 
 
 class Limits(Model):
-    """Limits of all switches, and of those that have their own."""
+    """General limits, and those of single switches."""
 
     general: dict[str, MetricLimits]
-    """Of all switches, by metric."""
+    """Limits of all switches, by metric."""
     switches: dict[str, dict[str, dict[str, Value]]]
-    """By node id and metric, what a switch has itself; absent limits are those of all switches."""
+    """Limits of single switches by node id and metric; absent limits are inherited from `general`."""
     changed: LastChange | None
     """The last change since the collector started."""

@@ -21,14 +21,14 @@ from .common import (
 
 
 class Points(Model):
-    """One value per second, oldest first, since the server follows the collector: three minutes at most. Of a
-    cluster, sums for the seconds that are known of all members in the answer.
+    """One value per second, oldest first, for up to three minutes while the server has followed the
+    collector. For a cluster, sums for the seconds that are known for all members in the answer.
     """
 
     reports: list[float]
     events: list[float]
     lost: list[float]
-    """Reports that did not arrive, by sequence numbers."""
+    """Reports that are missing by sequence number."""
     rejected: list[float]
     dropped: list[float]
     """Datagrams that the kernel dropped."""
@@ -60,7 +60,7 @@ class SlowHop(OfMembers):
     worst_ns: int
     mean_ns: float
     flows: int
-    """Of the 100 slowest flows (of each member), those through this port."""
+    """How many of the 100 slowest flows (of each member) use this port."""
 
 
 class Drops(OfMembers):
@@ -71,7 +71,7 @@ class Drops(OfMembers):
     queue: int | None
     last_minute: int
     total: int
-    """Since the server follows the collector, and of the events that were in memory then."""
+    """Drops since the server began to follow the collector, including events that were in memory then."""
 
 
 class LostSource(OfMembers):
@@ -82,7 +82,7 @@ class LostSource(OfMembers):
     hw_id: int
     lost: Wide
     lost_at_most: bool = False
-    """Whether `lost` is an upper bound, see `Source`."""
+    """Whether `lost` is an upper bound (see `Source`)."""
     received: Wide
 
 
@@ -95,20 +95,20 @@ class LostWorker(OfMember):
 
 
 class Similar(Model):
-    """An event, and how many like it there were in its second."""
+    """An event, and the number of similar events in the same second."""
 
     event: Event
     count: int
 
 
 class Contribution(QueueContribution, OfMembers):
-    """A place's contribution to latency. Of several members, quantiles and means of gauges are null, and the
-    latest values are the highest of theirs.
+    """A place's contribution to latency. For several members, quantiles and means of gauges are null, and
+    latest values are the highest of all members.
     """
 
 
 class KindCount(Model):
-    """Events of one kind that are worth a look."""
+    """Notable events of one kind."""
 
     kind: str
     total: Wide
@@ -117,25 +117,25 @@ class KindCount(Model):
 
 
 class Totals(Model):
-    """Since the collector started, and per second over the last seconds."""
+    """Totals since the collector started, and rates over the last seconds."""
 
     received: Wide
     received_per_second: float
     lost: Wide
     lost_at_most: bool = False
-    """Whether `lost` is an upper bound, see `Summary`."""
+    """Whether `lost` is an upper bound (see `Summary`)."""
     lost_per_second: float
     rejected: Wide
     rejected_per_second: float
     kernel_drops: Wide
     packets_dropped: Wide
-    """Reported as dropped by switches."""
+    """Packets that switches reported as dropped."""
     events: Wide
     events_per_second: float
     values: Wide
     """Values in all reports."""
     values_per_event: float | None
-    """Values in all reports for each event that stores one: what detection saves."""
+    """Values in all reports per event that stores a value: the reduction by detection."""
     flows: int
     switches: int
     sources: int
@@ -146,32 +146,32 @@ class Totals(Model):
 
 
 class Overview(ClusterModel):
-    """What is slow, where, since when, whose traffic, and whether the data can be trusted."""
+    """What is slow, where, since when, due to whose traffic, and whether the data can be trusted."""
 
     time: Time
     unit: str
-    """What is received: `report`, or `packet` by a sink."""
+    """The unit that is received: `report`, or `packet` in a sink."""
     takes_labels: bool
     """Whether this collector listens for labels."""
     totals: Totals
     points: Points
     followed_seconds: float
-    """How far the strips reach back: less than 60 right after a start."""
+    """How many seconds the strips reach back: less than 60 right after a start."""
     queues: list[HotPlace]
-    """The fullest of the last minute."""
+    """The fullest queues of the last minute."""
     buffers: list[HotPlace]
     links: list[HotPlace]
     slow_flows: list[Flow]
     slowest: FlowDetail | None
-    """The first of them, with its path."""
+    """The slowest flow, with its path."""
     slow_hops: list[SlowHop]
     contributors: list[Contribution]
     """Places with the largest shares of latency."""
     contributors_source: Literal["recent", "all", "flows", "none"]
-    """`recent`: distributions of `contributors_seconds`; `all`: those of all time; `flows`: live flows."""
+    """`recent`: distributions of the last `contributors_seconds`; `all`: of all time; `flows`: live flows."""
     contributors_seconds: float
     contributors_note: str
-    """What the shares are of, and of which members if not of all."""
+    """The total that the shares refer to, and the members, if not all."""
     drops: list[Drops]
     lost_sources: list[LostSource]
     lost_workers: list[LostWorker]
@@ -180,4 +180,4 @@ class Overview(ClusterModel):
     kinds: list[KindCount]
     """Kinds of notable events that have occurred."""
     missed_events: Wide
-    """Events that came too fast for this feed; all are in history."""
+    """Events that arrived too fast for this feed; history has all of them."""

@@ -1,4 +1,4 @@
-"""What the API answers about values over time."""
+"""Models of values over time."""
 
 from __future__ import annotations
 
@@ -22,42 +22,43 @@ SeriesMetric = MetricName | Literal["flow_latency"]
 
 
 class Alarm(Model):
-    """A time in which an alarm was raised."""
+    """A period during which an alarm was raised."""
 
     start: Time | None
-    """null: before what history has."""
+    """null: earlier than history reaches."""
     end: Time | None
-    """null: it is raised still."""
+    """null: it is still raised."""
     peak: Wide
     """Highest value of its events in the range."""
     limit: Wide | None
-    """Value that it exceeded."""
+    """Limit that was exceeded."""
     reason: str | None
     """Why it was cleared, as in events."""
 
 
 class Buckets(ClusterModel):
-    """Values over time, by bucket: the first begins at `since`, each lasts `bucket_ns`."""
+    """Values over time, in buckets of `bucket_ns`; the first begins at `since`."""
 
     metric: SeriesMetric
     unit: str | None
-    """null: as the source sends it; drops are a number of reports."""
+    """null: the unit that the source sends; for drops, a number of reports."""
     since: Time
     until: Time
     """End of the last bucket."""
     bucket_ns: int
     change: Wide | None
-    """T: until the next event a value is within ±T of the stored one; null: unknown, or changes make no
-    events."""
+    """T: until the next event, a value stays within ±T of the stored one; null: unknown, or changes cause no
+    events.
+    """
     raise_above: Wide | None
-    """Limit of alarms, of the switch or of all; null: none."""
+    """Limit of alarms, of the switch or general; null: none."""
     clear_below: Wide | None
     sampled_since: Time | None
-    """Since then newest values, sampled once a second, are in it as well; null: events alone."""
+    """Since then, live values sampled once a second are included; null: only events are."""
 
 
 class Series(Buckets):
-    """Values of one place or flow, in one list each, by bucket; null: none is known."""
+    """Values of one place or flow: lists by bucket, with null where no value is known."""
 
     node: Node | None
     port: Port | None
@@ -66,15 +67,15 @@ class Series(Buckets):
     highest: list[Wide | None]
     latest: list[Wide | None]
     events: list[int]
-    """Events by bucket; for `drop` drop reports."""
+    """Number of events by bucket; for `drop`, of drop reports."""
     before: Wide | None
-    """Value that was stored before `since`; null: unknown, or of several flows or queues."""
+    """Value that was stored before `since`; null: unknown, or there are several flows or queues."""
     alarms: list[Alarm]
-    """At most 200, the highest, by time. Of hop latencies, alarms of flows that overlap are one."""
+    """The 200 highest alarms, by time. For hop latency, overlapping alarms of several flows are merged."""
     alarm_count: int
-    """How many there were."""
+    """Number of all alarms."""
     truncated: bool
-    """There were more events of alarms than are read: alarms are missing."""
+    """There were more events of alarms than are read, so that alarms are missing."""
 
 
 class HeatRow(Model):
@@ -85,14 +86,14 @@ class HeatRow(Model):
     queue: int | None
     """Queue or buffer."""
     peak: Wide
-    """Highest value; for `drop` the number of drop reports."""
+    """Highest value; for `drop`, the number of drop reports."""
     events: int
     values: list[Wide | None]
-    """Highest value by bucket; null: no event, so that the value stayed within ±T."""
+    """Highest value by bucket; null: no event, so the value stayed within ±T."""
 
 
 class HeatMap(Buckets):
-    """Places by time."""
+    """Values by place and time."""
 
     total: int
     """Places with values."""
@@ -105,11 +106,11 @@ class Contributor(Model):
     flow: FlowKey
     events: int
     highest_latency_ns: Wide | None
-    """Highest hop latency there; null: no event of it."""
+    """Highest hop latency at this place; null: no event has one."""
 
 
 class Burst(Model):
-    """A time in which a place was above a value."""
+    """A period during which a place was above a value."""
 
     metric: MetricName
     unit: str | None
@@ -117,19 +118,19 @@ class Burst(Model):
     port: Port | None
     queue: int | None
     start: Time | None
-    """null: before the range."""
+    """null: before the time range."""
     end: Time | None
-    """null: it has not ended."""
+    """null: not ended yet."""
     duration_ns: Wide | None
     clock: Literal["switch", "collector"]
-    """Whose clock the duration is by."""
+    """The clock by which the duration was measured."""
     peak: Wide
     limit: Wide | None
     reason: str | None
     flows: int | None
-    """Flows with events there, while it lasted; null: there were more events than are read."""
+    """Flows with events at this place during the burst; null: there were more events than are read."""
     contributors: list[Contributor]
-    """The first of them, by their highest hop latency there."""
+    """Those with the highest hop latency at this place."""
 
 
 class Bursts(ClusterModel):
@@ -140,7 +141,7 @@ class Bursts(ClusterModel):
     total: int
     items: list[Burst]
     truncated: bool
-    """There were more events than are read: older bursts, or flows, may be missing."""
+    """There were more events than are read, so that older bursts or flows may be missing."""
 
 
 class DistributionHistory(ClusterModel):
@@ -152,6 +153,6 @@ class DistributionHistory(ClusterModel):
     until: Time
     bucket_ns: int
     items: list[Distribution]
-    """Without bins, of each bucket with values, the oldest first: `since` and `until` say what it covers."""
+    """One without bins for each bucket with values, oldest first; `since` and `until` state its range."""
     whole: Distribution | None
-    """Of the whole range, with its bins; null: no values."""
+    """Distribution of the whole range, with bins; null: no values."""

@@ -15,9 +15,9 @@ class Query(Body):
     sql: str = Field(min_length=1, max_length=20_000)
     """One SELECT; `GET /api/v0/sql/schema` describes the views."""
     limit: int = Field(default=1000, ge=1, le=1_000_000)
-    """Maximum number of rows; the configuration may allow fewer."""
+    """Maximum number of rows; the settings may allow fewer."""
     format: Literal["json", "csv", "parquet"] = "json"
-    """Form of the answer; Parquet is made of the history of one member."""
+    """Format of the answer; Parquet is available for the history of one member only."""
 
 
 class Table(ClusterModel):
@@ -31,7 +31,7 @@ class Table(ClusterModel):
     truncated: bool
     """The result has more rows than the limit."""
     seconds: float
-    """Time that it took."""
+    """Time that the query took."""
 
 
 class SqlRejected(Error):  # noqa: N818
@@ -50,7 +50,7 @@ class SqlColumn(Model):
     type: str
     """Its DuckDB type."""
     unit: str
-    """Empty: none, or as the source sends it."""
+    """Empty: none, or the unit that the source sends."""
     meaning: str
 
 
@@ -63,14 +63,14 @@ class SqlView(Model):
 
 
 class SqlExample(Model):
-    """A query to begin with."""
+    """An example query."""
 
     title: str
     sql: str
 
 
 class SqlLimits(Model):
-    """Limits of a query, from the configuration."""
+    """Limits of queries, from the settings."""
 
     rows: int
     seconds: float
@@ -78,10 +78,10 @@ class SqlLimits(Model):
 
 
 class SqlSchema(Model):
-    """What SQL can ask."""
+    """Views, columns, examples and limits of SQL queries."""
 
     views: list[SqlView]
     cluster_columns: list[SqlColumn]
-    """Further columns of `events` in queries over a lake of all members."""
+    """Additional columns of `events` in queries over the lake of a cluster."""
     examples: list[SqlExample]
     limits: SqlLimits

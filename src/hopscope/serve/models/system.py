@@ -15,50 +15,50 @@ class Process(Model):
     pid: int | None
     alive: bool
     stopped: bool
-    """It ended again and again, and is left stopped for a while."""
+    """Whether it ended repeatedly, and is left stopped for a while."""
     restarts: int
     last_error: str | None
     """Why it ended last."""
     tick_seconds: float | None
-    """How long ago its loop last showed that it turns; null: not yet, or it has none."""
+    """Time since the last sign of life from its loop; null: none yet, or it has no loop."""
     cpu_seconds: float | None
-    """Time on processors since its last start."""
+    """CPU time since its last start."""
     cpu_ratio: float | None
-    """Share of one processor over the last seconds; null: not known yet."""
+    """Share of one processor used in the last seconds; null: not known yet."""
     memory_bytes: int | None
-    """Resident memory; what processes share counts in each."""
+    """Resident memory; shared memory counts in each process."""
 
 
 class Listener(Model):
-    """Where reports, labels or packets come in."""
+    """An address or interface that receives reports, labels or packets."""
 
     kind: str
     url: str
     dialect: str
     output: str
-    """Interface that a sink forwards to; empty: none."""
+    """Interface to which a sink forwards; empty: none."""
 
 
 class SystemComponent(Component):
     """Health of one part."""
 
     needed: bool
-    """Whether the collector is ready only if this is."""
+    """Whether the collector is only ready if this component is."""
 
 
 class Destination(Model):
-    """Where events or metrics are sent."""
+    """A destination of events or metrics."""
 
     name: str
     kind: str
     place: str
-    """Without a password."""
+    """Address, without a password."""
     ok: bool
     since: Time | None
-    """Since when that is so; null: it has not answered yet."""
+    """Since when it has been in this state; null: it has not answered yet."""
     problem: str
     waiting_events: Wide | None
-    """Events that it has not confirmed, those that it does not want included; null: it takes no events."""
+    """Events not confirmed yet, including those filtered out for it; null: it takes no events."""
     lost: dict[str, Wide]
     """Events and samples that did not reach it, by reason."""
     counters: dict[str, Wide]
@@ -85,14 +85,14 @@ class HistoryState(Model):
     free_bytes: int
     total_bytes: int
     kept_bytes: int | None
-    """Below this free space, the oldest files are deleted; at half of it, no events are written."""
+    """Below this free space, the oldest files are deleted; below half of it, no events are written."""
     parts: dict[str, Files]
-    """Journal, segments, distributions."""
+    """Files of the journal, of segments, and of distributions."""
     retention: Retention | None
     oldest: Time | None
     """Time of the oldest event."""
     failing: bool
-    """The disk does not take events: they wait in memory."""
+    """Whether the disk accepts no events, which then wait in memory."""
     waiting_events: Wide
     lost_events: Wide
     damaged_files: int
@@ -104,13 +104,13 @@ class System(Model):
     time: Time
     version: str
     running: bool
-    """Whether a collector answers on the data folder; else what follows is of the last one."""
+    """Whether a collector runs on the data folder; if not, the rest is about the last one."""
     started: Time | None
     data: str
     """The data folder."""
     listeners: list[Listener]
     labels: str | None
-    """Where labels are received."""
+    """Address on which labels are received."""
     ready: bool
     processes: list[Process]
     components: list[SystemComponent]
@@ -118,20 +118,20 @@ class System(Model):
     history: HistoryState | None
     """null: the data folder cannot be read."""
     cluster: dict[str, Any] | None
-    """How this member sees its cluster, as `hopscope cluster status --format json`."""
+    """The cluster as this member sees it, like `hopscope cluster status --format json`."""
     lake: dict[str, Any] | None
-    """How far the lake has its events, as `hopscope lake status --format json`."""
+    """How far its events have reached the lake, like `hopscope lake status --format json`."""
 
 
 class ProcessCounter(CounterValue):
     """A counter of a process."""
 
     process: str
-    """`workers` are those of all workers together."""
+    """`workers` stands for the sum of all workers."""
     meaning: str
-    """What the label's value means; empty: `help` says it."""
+    """Meaning of the label's value; empty: see `help`."""
     gauge: bool
-    """The value may fall; else it only rises."""
+    """Whether the value may fall; otherwise it only rises."""
     advice: str
     """What to do if it rises; empty: nothing."""
 
@@ -151,11 +151,11 @@ class SinkInterface(Model):
     ready: bool
     detail: str
     statistics: dict[str, Wide]
-    """Its counters in the kernel: packets, bytes, drops and errors, in and out; empty: it is missing."""
+    """Its counters in the kernel: packets, bytes, drops and errors, in and out; empty if it is missing."""
 
 
 class SinkSettings(Model):
-    """How the sink works, from its settings."""
+    """Settings of the sink."""
 
     strip: bool
     """Whether INT is removed."""
@@ -164,22 +164,23 @@ class SinkSettings(Model):
     bypass: bool
     """Whether the kernel passes frames while no worker does."""
     quota: int
-    """Most events per second of one type and worker; 0: no limit."""
+    """Maximum number of events per second of one type in one worker; 0: no limit."""
     journal_events: int
-    """Most events per second that one worker writes to history; 0: none."""
+    """Maximum number of events per second that one worker writes to history; 0: none."""
     journal_flows: int
-    """Most flow records per second that one worker writes to history; 0: none."""
+    """Maximum number of flow records per second that one worker writes to history; 0: none."""
 
 
 class Sink(Model):
     """The INT sink."""
 
     enabled: bool
-    """Whether this collector is a sink; if not, nothing else is set."""
+    """Whether this collector is a sink; if not, the other fields are not set."""
     settings: SinkSettings | None
     interfaces: list[SinkInterface]
     threshold_increase: float
-    """How far the adaptive thresholds are above the configured ones: 0.5 is half again as high."""
+    """How far the adaptive thresholds exceed the configured ones: 0.5 means 1.5 times as high."""
     counters: dict[str, list[ProcessCounter]]
-    """Counters by what they are about: `in`, `out`, `int`, `kept` (not stripped), `dropped`, `kernel`,
-    `events`, `throttled`, `report`."""
+    """Counters by group: `in`, `out`, `int`, `kept` (not stripped), `dropped`, `kernel`, `events`,
+    `throttled`, `report`.
+    """

@@ -1,1 +1,1 @@
-"""The overview: the collector twice per second, while a viewer watches."""
+"""The overview: reads the collector twice per second while a viewer watches."""

@@ -1,4 +1,4 @@
-"""Top latency contributors of the overview: over the last minute if distributions are counted."""
+"""Top latency contributors of the overview, over the last minute if distributions are counted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .recent import EVERY_SECONDS, Recent
 
 ROWS = 8
 MAX_FLOWS = 20_000
-"""Live flows that are summed if distributions are off; with more, there are no contributors."""
+"""Without distributions, up to this many live flows are summed; with more, no contributors are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contributors:
-    """The top contributors; `note` says of what their shares are."""
+    """The top contributors; `note` says what their shares refer to."""
 
     source: Literal["recent", "all", "flows", "none"] = "none"
-    """Distributions of the last seconds, or since the beginning; live flows."""
+    """Source: distributions of the last seconds, of all time, or live flows."""
     seconds: float = 0.0
     """Time that `recent` covers."""
     note: str = ""
@@ -40,7 +40,7 @@ class ContributorsReader:
         self.contributors = Contributors()
 
     def snapshot(self, slowest: Records, now: float | None = None) -> Contributors:
-        """The newest result; paths of the `slowest` live flows are searched for slow hops. `now`: s."""
+        """The newest result; searches the paths of the `slowest` live flows for slow hops. `now`: in s."""
         now = time.monotonic() if now is None else now
         if now >= self._due:
             self._due = now + EVERY_SECONDS

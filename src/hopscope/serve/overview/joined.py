@@ -1,4 +1,4 @@
-"""The newest events, joined where they are alike."""
+"""The newest events, with similar ones joined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...present.events import continues, event_object, long_paths
 from ...wire.records import Records
 
 SHOWN = 40
-"""Events, joined, that a feed shows."""
+"""Maximum number of joined events that a feed shows."""
 
 
 Shown = tuple[tuple[dict[str, Any], int], ...]
@@ -22,13 +22,13 @@ Shown = tuple[tuple[dict[str, Any], int], ...]
 
 
 class Joined:
-    """The newest events; similar ones of a second, of different flows, are joined and counted."""
+    """The newest events; similar events of different flows within a second are joined and counted."""
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[dict[str, Any], int]] = {}
 
     def add(self, events: Records, names: Names) -> None:
-        """Add EVENT records, oldest first. Only those that can be shown become objects."""
+        """Add EVENT records, oldest first. Only those that will be shown become objects."""
         paths = long_paths(events)
         events = events[~continues(events)]
         keys, last, counts = np.unique(_likeness(events)[::-1], return_index=True, return_counts=True)

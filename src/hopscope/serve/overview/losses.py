@@ -1,4 +1,4 @@
-"""What was lost, and where: reports that did not arrive, and packets that switches dropped."""
+"""Losses by place: reports that did not arrive, and packets that switches dropped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CAUSES = {
     INDEX["kernel_drops_total"]: "its socket was full",
     INDEX["detector_lost_reports_total"]: "its queue to the detector was full",
 }
-"""Where a worker loses reports, by the index of the counter."""
+"""Causes of a worker's losses, by index of the counter."""
 
 Place = tuple[int, int, int]
 """Switch, egress port (NO_PORT: unknown) and queue."""
@@ -32,20 +32,20 @@ class PlaceDrops:
 
     place: Place
     lately: int
-    """In the last minute."""
+    """Drops in the last minute."""
     total: int
-    """Since the process started."""
+    """Drops since the process started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Places of losses, the largest first."""
+    """Places of losses, largest first."""
 
     drops: tuple[PlaceDrops, ...] = ()
     sources: tuple[np.void, ...] = ()
     """SOURCE rows with lost reports."""
     workers: tuple[tuple[str, str, int], ...] = ()
-    """(Number of the worker, cause, reports)."""
+    """(number of the worker, cause, reports)."""
 
     def __bool__(self) -> bool:
         return bool(self.drops or self.sources or self.workers)
@@ -57,14 +57,14 @@ class LossReader:
     def __init__(self) -> None:
         self._total: Counter[Place] = Counter()
         self._lately: dict[int, Counter[Place]] = {}
-        """By second of the events."""
+        """Drops by place, for each second of the events."""
 
     def add(self, events: Records, now_ns: int) -> None:
         """Count the DROP events among EVENT records."""
         drops = events[events["kind"] == Kind.DROP]
         now = now_ns // 10**9
         oldest = now - WINDOW_SECONDS
-        self._lately = {  # later ones are of a clock that was set back
+        self._lately = {  # later seconds are from a clock that was set back
             second: found for second, found in self._lately.items() if oldest < second <= now
         }
         if not len(drops):
@@ -80,7 +80,7 @@ class LossReader:
             self._total = Counter(dict(self._total.most_common(MAX_PLACES)))
 
     def losses(self, state: CollectorState, rows: int = ROWS) -> Losses:
-        """The largest losses of each kind, so many at most."""
+        """The largest losses of each kind, at most `rows` of each."""
         lately: Counter[Place] = Counter()
         for found in self._lately.values():
             lately.update(found)

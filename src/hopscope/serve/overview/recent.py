@@ -1,4 +1,4 @@
-"""Distributions of about the last minute: the difference to earlier copies."""
+"""Distributions of about the last minute, as the difference from earlier copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...present.collector_state import CollectorState
 EVERY_SECONDS = 5.0
 WINDOW_SECONDS = 60.0
 MAX_QUEUES = 8192
-"""Maximum queues of a worker that are copied for the last minute: 3 KiB each, per copy."""
+"""Maximum number of queues of a worker that are copied, at 3 KiB per queue and copy."""
 _COPIES = 5
 _GAP_SECONDS = WINDOW_SECONDS / _COPIES
 
@@ -26,7 +26,7 @@ class Recently:
     parts: tuple[Distribution, ...] = ()
     """By measure, switch, port and queue."""
     seconds: float = 0.0
-    """Covered time; 0: since the beginning."""
+    """Covered time; 0: all time."""
     counted: bool = False
     """Whether distributions are on."""
 
@@ -47,7 +47,7 @@ class Recent:
         self._recently = Recently()
 
     def snapshot(self, now: float | None = None) -> Recently:
-        """The newest result, the same object until there is a newer one; `now`: s."""
+        """The newest result, the same object until there is a newer one; `now`: in s."""
         now = time.monotonic() if now is None else now
         if now >= self._due:
             self._due = now + EVERY_SECONDS

@@ -31,15 +31,15 @@ from .recent import Recent
 
 PERIOD_SECONDS = 0.5
 COLUMNS = 120
-"""Snapshots that the strips show: a minute."""
+"""Number of snapshots that the strips show: a minute."""
 POINTS = 180
-"""Points of a line chart, one per second: three minutes."""
+"""Number of points of a line chart, one per second: three minutes."""
 HOT_ROWS = 64
-"""Rows of a table that each snapshot keeps: the highest."""
+"""How many rows of a table, the highest, each snapshot keeps."""
 SLOW_FLOWS = 100
-"""Slowest flows that are searched for the slowest hops."""
+"""How many of the slowest flows are searched for the slowest hops."""
 KEEP_SECONDS = 600.0
-"""How long after the last question a poller that questions have started goes on."""
+"""How long a poller that requests have started continues after the last one."""
 _PAUSE_SECONDS = 10.0
 _RECENT_NS = 3 * 10**9
 _LIVELY_NS = 10 * 10**9
@@ -54,7 +54,7 @@ log = logger("serve")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a snapshot's tables, at most."""
+    """Maximum numbers of rows in a snapshot's tables."""
 
     hot: int = 10
     slow_flows: int = 12
@@ -64,7 +64,7 @@ class Rows:
 
 
 FOR_MERGING = Rows(hot=HOT_ROWS, slow_hops=1000, contributors=1000, losses=1000)
-"""As members of a cluster need them: what is among the first of all may be far down at one member."""
+"""For members of a cluster: a row that is among the first of the cluster may rank low at a member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ class Snapshot:
     takes_labels: bool = False
     """The collector listens for labels."""
     slowest: FlowHops | None = None
-    """The first of `slow_flows` with its hops, read at one moment."""
+    """The first of `slow_flows` with its hops, read together."""
     losses: Losses = field(default_factory=Losses)
     followed_seconds: float = 0.0
-    """How far strips reach back."""
+    """How many seconds the strips reach back."""
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class _Strip:
     where: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, rows: Records, events: Mapping[int, int], now_ns: int) -> None:
-        """Take one snapshot: the latest value, or a higher one that came and went since the last snapshot."""
+        """Take one snapshot: the latest values, or higher ones that occurred since the last snapshot."""
         fresh = rows_where(rows, now_ns - rows["last_ns"] < _RECENT_NS)
         column: dict[int, int] = {}
         for row in fresh[np.argsort(fresh["latest"][:, 0])[-4 * HOT_ROWS :]]:
@@ -191,8 +191,8 @@ class _Strip:
 
 
 class Poller:
-    """Follows the collector while the app runs, or while somebody asks. Snapshots are taken for those who
-    ask, twice per second at most, for all of them.
+    """Follows the collector while the application runs, or while requests arrive. A snapshot is taken on
+    request, at most twice per second, and shared by all clients.
     """
 
     def __init__(self, context: Context, rows: Rows | None = None) -> None:
@@ -232,7 +232,7 @@ class Poller:
         return time.monotonic() - self._followed > 0.9 * PERIOD_SECONDS
 
     def start(self, idle_seconds: float = float("inf")) -> asyncio.Task[None]:
-        """Follow the collector until the last question is so long ago, or the app closes."""
+        """Follow the collector until there was no request for `idle_seconds`, or the application closes."""
         self._following = asyncio.create_task(self._run(idle_seconds))
         return self._following
 
@@ -248,12 +248,12 @@ class Poller:
             await asyncio.sleep(max(0.1, pause))
 
     def follow(self) -> None:
-        """Read what a later snapshot shows of the time before it."""
+        """Read the data that a later snapshot shows about the time before it."""
         self._follow(None, self._context.state.ports(), time.time_ns())
         self._recent.snapshot()
 
     def _follow(self, summary: c.Summary | None, ports: Records, now_ns: int) -> None:
-        if time.monotonic() - self._followed > _PAUSE_SECONDS:  # what is kept is older than it seems
+        if time.monotonic() - self._followed > _PAUSE_SECONDS:  # the kept values are older than they seem
             self._points.clear()
             self._strips = {name: _Strip() for name in _STRIPS}
         self._followed = time.monotonic()
@@ -262,7 +262,7 @@ class Poller:
             self._points.append(_point(summary or summarise(self._context)))
         events = self._read_events()
         self._losses.add(events, now_ns)
-        # the first read has all that memory has
+        # the first read returns all events in memory
         events = rows_where(events, now_ns - events["time_ns"] < _RECENT_NS)
         by_port = queues_by_port(ports)
         for name, (kind, metric) in _STRIPS.items():
@@ -270,7 +270,7 @@ class Poller:
             self._strips[name].add(rows, _peaks(events, kind, metric, by_port), now_ns)
 
     def once(self, *, follow: bool = True) -> Snapshot:
-        """One snapshot, now. `follow`: it is also the newest of the strips and points."""
+        """Take a snapshot now. `follow`: add it to the strips and points."""
         state, now_ns = self._context.state, time.time_ns()
         summary = summarise(self._context)
         ports = state.ports()
@@ -314,7 +314,7 @@ class Poller:
         return events
 
     def _read_slow(self, flows: Records) -> Slow:
-        """Read these flows again with their hops: a table and a path beside it show the same values."""
+        """Read these flows again with their hops, so that table and path show the same values."""
         paths = self._context.state.paths_of(flows)
         if paths is None or not len(paths.flows):
             return Slow(flows[:0], [], None)
@@ -336,7 +336,7 @@ class Poller:
 def _peaks(events: Records, kind: PortKind, metric: Metric, by_port: bool) -> dict[int, int]:
     """Highest value of each queue, buffer or port in these events, by its key in the port table.
 
-    `by_port`: keys of queues have a port.
+    `by_port`: keys of queues include a port.
     """
     rows = rows_where(events, (events["metric"] == metric) & (events["kind"] != Kind.PUSH))
     rows = rows_at(rows, np.argsort(rows["value"], kind="stable"))

@@ -1,1 +1,1 @@
-"""Routes of the API: each module answers for one resource; `history/` is about the past."""
+"""Routes of the API, one module per resource; `history/` is about the past."""

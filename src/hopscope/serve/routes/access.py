@@ -1,4 +1,4 @@
-"""Routes about who asks: logins, sessions, and the audit of changes."""
+"""Routes about logins, sessions, and the audit of changes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ABSENT: dict[int | str, dict[str, Any]] = {404: {"model": Error, "description":
 _REFUSED: dict[int | str, dict[str, Any]] = {429: {"model": Error, "description": "Too many wrong logins"}}
 
 
-@router.get("/session", summary="Who asks, and what they may")
+@router.get("/session", summary="The client and its rights")
 async def session(context: Ctx, request: Request) -> m.SessionState:
-    """It needs no login: a login page asks it, too."""
+    """Needs no login, since the login page uses it."""
     identity = await context.access.identify(request.scope, request.headers)
     return _state(context, identity)
 
@@ -59,7 +59,7 @@ async def log_out(context: Ctx, request: Request, response: Response) -> m.Logge
 
 @router.get("/sessions", summary="Sessions of browsers")
 async def sessions(context: Ctx, request: Request) -> m.SessionList:
-    """An operator sees all, others their own."""
+    """An operator sees all sessions, other users their own."""
     identity = identity_of(request.scope)
     whose = None if identity.may_change else identity.name
     found = await context.access.run(context.access.sessions.all, whose)
@@ -68,7 +68,7 @@ async def sessions(context: Ctx, request: Request) -> m.SessionList:
 
 @router.delete("/sessions/{number}", summary="End a session", responses=_ABSENT)
 async def end(context: Ctx, request: Request, number: Annotated[str, Path(max_length=64)]) -> m.LoggedOut:
-    """An operator may end any, others their own."""
+    """An operator may end any session, other users their own."""
     identity = identity_of(request.scope)
     whose = None if identity.may_change else identity.name
     access = context.access
@@ -87,15 +87,15 @@ async def end(context: Ctx, request: Request, number: Annotated[str, Path(max_le
     return m.LoggedOut(ended=True)
 
 
-@router.get("/audit", summary="Changes, and who made them")
+@router.get("/audit", summary="Changes and their authors")
 async def audit(
     context: Ctx,
     before: Annotated[
         int | None, Query(ge=1, le=2**63 - 1, description="Only entries with a lower number.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most entries.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of entries.")] = 100,
     kind: Annotated[
-        str | None, Query(max_length=60, description="Only this kind, or kinds that begin with it and a dot.")
+        str | None, Query(max_length=60, description="Only this kind, or kinds that start with it and a dot.")
     ] = None,
     who: Annotated[str | None, Query(max_length=200, description="Only changes of this user.")] = None,
 ) -> m.AuditPage:

@@ -1,4 +1,4 @@
-"""Routes about what is wrong now: open alarms, since when, and which flows they affect."""
+"""Routes about open alarms: since when, and which flows they affect."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ router = api_router("events")
 Severity = Literal["info", "warning", "critical"]
 
 
-@router.get("/alarms", summary="Alarms that are open")
+@router.get("/alarms", summary="Open alarms")
 async def alarms(
     context: Ctx,
     metric: Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or use commas")] = None,
     node: NodeName = None,
     severity: Severity | None = None,
     silenced: Annotated[
-        Literal["show", "hide"], Query(description="Whether to show alarms that fall under a silence")
+        Literal["show", "hide"], Query(description="Whether to show silenced alarms")
     ] = "show",
     sort: Literal["since", "key"] = "since",
     order: Order = "desc",
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> a.AlarmPage:
-    """Alarms by metric and place, with the flows through the place: of hop latency, one row for a port has
-    the alarms of all its flows. They begin with `raised` or `silent`, and end with `cleared` or `returned`.
+    """Alarms by metric and place, with the flows through the place. For hop latency, the row of a port has
+    the alarms of all its flows. Alarms begin with `raised` or `silent`, and end with `cleared` or `returned`.
     """
     metrics = labelled("metric", metric or (), METRICS)
     node_id = None if node is None else context.node(node)
@@ -71,7 +71,7 @@ async def alarms(
 def shown(
     context: Context, rows: list[OpenAlarm], silences: Sequence[Silence] | None = None
 ) -> list[a.Alarm]:
-    """Alarms as the API shows them, with the flows at their places, and what operators have noted."""
+    """Alarms as the API shows them, with the flows at their places, acknowledgements and silences."""
     flows = context.alarms.flows(rows)
     silences = silences_of(context).all() if silences is None else silences
     noted = acknowledgements_of(context).by_key()
@@ -97,7 +97,7 @@ def _alarm(row: OpenAlarm, names: Names, flows: FlowsAt | None) -> a.Alarm:
     if metric == Metric.HOP_LATENCY:
         value = flows.worst[0][0] if flows is not None and flows.worst else None
         peak = max(peak, value or 0)
-        event["flow"] = None  # the first of them
+        event["flow"] = None  # it is only that of the first alarm
     return a.Alarm.model_validate(
         {
             **{name: event[name] for name in ("kind", "metric", "unit", "node", "port", "queue", "flow")},

@@ -1,4 +1,4 @@
-"""Routes of latency attribution: for the latency and loss of the network, and of a flow."""
+"""Routes of latency attribution, for the network and for a flow."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ async def network(
     until: Moment = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of places of each kind")] = 20,
 ) -> NetworkBottlenecks:
-    """Switches with port and queue by their share of the latency of all packets in a time window, and of the
-    drops in it. Without `since`, live state counts since it began, and the last hour of history, up to its
-    newest event (`history_since`). Of a cluster, from history alone: without live flows and gauges.
+    """Switches with port and queue, by their share of the latency of all packets in a time window, and of the
+    drops in it. Without `since`, live state is used from its beginning, and history for the hour before its
+    newest event (`history_since`). For a cluster only history is used, not live flows and gauges.
     """
     start_ns, end_ns = moment("since", since), moment("until", until)
 
@@ -51,11 +51,11 @@ async def flow(
     request: Request,
     flow_id: Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")],
     by: Annotated[
-        Literal["latest", "mean"], Query(description="Which latency the hops are ordered by")
+        Literal["latest", "mean"], Query(description="Latency by which hops are sorted")
     ] = "latest",
 ) -> FlowBottlenecks:
-    """The hops of a flow by their share of its latency, each beside what is usual at its place; of a flow
-    that has left, by the values that history has of it.
+    """The hops of a flow by their share of its latency, each compared with the usual latency at its place;
+    for a flow that has left, by its values in history.
     """
     number = int(flow_id, 16)
 

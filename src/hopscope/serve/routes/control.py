@@ -22,7 +22,7 @@ router = api_router("control")
 
 @router.get("/control/switches", summary="Switches that the controller reaches")
 async def switches(context: Ctx) -> m.SwitchList:
-    """Of each: how it is reached, what is asked of it, what it does, what failed last."""
+    """For each switch: how it is reached, its desired and actual state, and the last error."""
 
     def work() -> m.SwitchList:
         found = read_status(context.state.regions)
@@ -34,13 +34,13 @@ async def switches(context: Ctx) -> m.SwitchList:
 
 @router.get("/control/watch", summary="Rules of the watch lists")
 async def watch(context: Ctx) -> m.WatchRules:
-    """Packets that get INT, by switch."""
+    """The packets that get INT, by switch."""
     return m.WatchRules(items=(await context.ask_collector({"watch": {}}))["watch"])
 
 
 @router.post("/control/watch", summary="Add a rule")
 async def add(context: Ctx, request: Request, rule: m.NewWatchRule) -> m.WatchRules:
-    """It comes last, and is in force until the collector restarts; returns all rules."""
+    """The rule is added last, and applies until the collector restarts; returns all rules."""
     added = rule.model_dump(mode="json")
     answer = await context.change(request, {"set_watch": {"add": [added]}}, "watch.add", after=added)
     return m.WatchRules(items=answer["watch"])
@@ -48,7 +48,7 @@ async def add(context: Ctx, request: Request, rule: m.NewWatchRule) -> m.WatchRu
 
 @router.put("/control/watch", summary="Set all rules")
 async def replace(context: Ctx, request: Request, rules: m.NewWatchRules) -> m.WatchRules:
-    """They take the place of those in force, until the collector restarts."""
+    """The rules replace those in force until the collector restarts."""
     before = (await context.ask_collector({"watch": {}}))["watch"]
     after = rules.model_dump(mode="json")["items"]
     change = {"set_watch": {"set": after}}
@@ -58,7 +58,7 @@ async def replace(context: Ctx, request: Request, rules: m.NewWatchRules) -> m.W
 
 @router.get("/topology", summary="Links between switches")
 async def links(context: Ctx, node: NodeName = None) -> m.Topology:
-    """From a file, LLDP and paths of live flows; `node`: of one switch."""
+    """Links from the file, LLDP and paths of live flows; `node`: only those of one switch."""
     node_id = None if node is None else context.node(node)
 
     def work() -> m.Topology:

@@ -1,4 +1,4 @@
-"""Routes of the stores that switches write to by RDMA: their list, key lookups, lists of entries."""
+"""Routes of the stores to which switches write by RDMA: list of stores, keys, lists, counters."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ Keys = Annotated[
         min_length=1,
         max_length=1000,
         description="0x and hexadecimal digits, a number, an address, SRC,DST,PROTO,SPORT,DPORT, or several "
-        "of these joined with +; a list's number where the store is Append. Repeatable.",
+        "of these joined with +; for an Append store, a list's number. Repeatable.",
     ),
 ]
 
 
 _NO_STORE: dict[int | str, dict[str, Any]] = {404: {"model": Error}}
-Local = Annotated[bool, Query(description="Ask only this collector's stores, whoever has the key")]
+Local = Annotated[bool, Query(description="Ask only this collector's stores, even if another has the key")]
 MonitorName = Annotated[
     str | None,
     Query(
         max_length=40,
-        description="Monitor that decodes the answers; default: the one that the store is named after",
+        description="Monitor that decodes the answers; default: the one after which the store is named",
     ),
 ]
 MAX_VALUES = 100_000
 
 
 def _known(group: CollectorGroup, name: str, monitor: str | None) -> None:
-    """404 for a store that this collector does not have, if no other one is asked."""
+    """404 for a store that this collector does not have, if no other collector is asked."""
     if monitor is not None and monitor not in MONITORS:
         raise HTTPException(400, f"monitor: unknown monitor {monitor!r}; known: {', '.join(MONITORS)}")
     (first, *others) = group.collectors
@@ -62,7 +62,7 @@ def _known(group: CollectorGroup, name: str, monitor: str | None) -> None:
 
 @router.get("/stores", summary="Stores")
 async def stores(context: Ctx, local: Local = False) -> m.StoreList:
-    """Every store of the collectors: primitive, memory, epoch, layout."""
+    """All stores of the collectors, with primitive, memory, epoch and layout."""
 
     def work(group: CollectorGroup) -> m.StoreList:
         (here,) = context.own_stores.collectors
@@ -84,22 +84,20 @@ async def query(
     name: StoreName,
     key: Keys,
     copies: Annotated[int | None, Query(ge=1, le=16, description="Copies that were written")] = None,
-    consensus: Annotated[int, Query(ge=1, le=16, description="Copies that have to agree")] = 1,
+    consensus: Annotated[int, Query(ge=1, le=16, description="How many copies have to agree")] = 1,
     values: Annotated[
         str | None,
-        Query(max_length=50_000, description="Paths: values that a hop can have, as 1-20,25"),
+        Query(max_length=50_000, description="Paths: values that a hop can have, such as 1-20,25"),
     ] = None,
-    partial: Annotated[
-        bool, Query(description="Postcarding: known hops of paths that are not whole")
-    ] = False,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Append: most entries")] = 100,
+    partial: Annotated[bool, Query(description="Postcarding: return known hops of incomplete paths")] = False,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Append: maximum number of entries")] = 100,
     epoch: Annotated[
-        int | Literal["all"] | None, Query(description="A past epoch, or all, the newest first")
+        int | Literal["all"] | None, Query(description="A past epoch, or `all`, newest first")
     ] = None,
     monitor: MonitorName = None,
     local: Local = False,
 ) -> m.StoreAnswers:
-    """Data, paths, counters, estimates or lists by key, with status, from the collector that has each."""
+    """Data, paths, counters, estimates or lists by key, with status, from the collector that has the key."""
 
     def work(group: CollectorGroup) -> list[dict[str, Any]]:
         _known(group, name, monitor)
@@ -115,12 +113,12 @@ async def poll(
     context: Ctx,
     name: StoreName,
     number: Annotated[int, Path(ge=0, lt=1 << 32, description="Number of the list")],
-    after: Annotated[str | None, Query(max_length=4096, description="`next` of the answer before")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Most entries")] = 1000,
+    after: Annotated[str | None, Query(max_length=4096, description="`next` of the previous answer")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of entries")] = 1000,
     monitor: MonitorName = None,
     local: Local = False,
 ) -> m.ListEntries:
-    """Entries of an Append list since `after`, or from the oldest that is there; each once."""
+    """Entries of an Append list since `after`, or from the oldest available one; each is returned once."""
 
     def work(group: CollectorGroup) -> m.ListEntries:
         _known(group, name, monitor)
@@ -134,7 +132,7 @@ async def poll(
     return await context.look_up(local, work)
 
 
-@router.get("/stores/{name}/outlook", summary="What a store still finds", responses=_NO_STORE)
+@router.get("/stores/{name}/outlook", summary="How likely a store still finds a key", responses=_NO_STORE)
 async def store_outlook(
     context: Ctx,
     name: StoreName,
@@ -142,7 +140,7 @@ async def store_outlook(
         int, Query(ge=1, le=1 << 32, description="Postcarding: values that a hop can have")
     ] = VALUES,
 ) -> m.StoreOutlook:
-    """How full a store of this collector is, and the probability that a key of some age is still found."""
+    """How full a store of this collector is, and the probability, by age, that a key is still found."""
 
     def work(group: CollectorGroup) -> m.StoreOutlook:
         _known(group, name, None)
@@ -153,7 +151,7 @@ async def store_outlook(
 
 @router.get("/stores/{name}/lists", summary="Lists of a store", responses=_NO_STORE)
 async def lists(context: Ctx, name: StoreName, offset: Offset = 0, limit: Limit = 100) -> m.ListPage:
-    """Lists of an Append store of this collector, with the entries that each has had."""
+    """Lists of an Append store of this collector, with the number of entries ever appended."""
 
     def work(group: CollectorGroup) -> m.ListPage:
         _known(group, name, None)
@@ -169,11 +167,11 @@ async def lists(context: Ctx, name: StoreName, offset: Offset = 0, limit: Limit 
 async def counters(
     context: Ctx,
     name: StoreName,
-    order: Annotated[Literal["highest", "index"], Query(description="Which come first")] = "highest",
+    order: Annotated[Literal["highest", "index"], Query(description="Which counters come first")] = "highest",
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> m.CounterPage:
-    """Counters of a Key-Increment store of this collector that are not 0; each is one of several keys."""
+    """Nonzero counters of a Key-Increment store of this collector; several keys may share a counter."""
 
     def work(group: CollectorGroup) -> m.CounterPage:
         _known(group, name, None)

@@ -29,21 +29,21 @@ T = TypeVar("T")
 
 MOST_BUCKETS = 1000
 MOMENTS = 8
-"""Past networks that are kept for the next question: a slider asks for one of each metric and pod."""
+"""How many past networks are cached: a slider requests a moment for several metrics and pods."""
 
-Metric = Annotated[m.MetricName, Query(description="What the values are of")]
+Metric = Annotated[m.MetricName, Query(description="Metric of the values")]
 At = Annotated[
     str | None,
-    Query(max_length=60, description="A past moment: RFC 3339, ns since 1970, or an age; now without"),
+    Query(max_length=60, description="A past moment: RFC 3339, ns since 1970, or an age; default: now"),
 ]
 Window = Annotated[
     float | None,
-    Query(gt=0, le=3600, description="Highest values of so many seconds before `at`; 10 without"),
+    Query(gt=0, le=3600, description="Show the highest values of this many seconds before `at`; default 10"),
 ]
 
 
 class FabricState:
-    """The live map of one application, and the past ones that were asked for last."""
+    """The live map of one application, and the past ones that were requested last."""
 
     def __init__(self, context: Context) -> None:
         self._live = LiveFabric(context.state)
@@ -73,7 +73,7 @@ class FabricState:
                 return self._moments[key]
         known: Snapshot | None = None if cluster else self._live.snapshot()
         made = network_of(past_snapshot(past.history(), at_ns, window_ns, known), self._names)
-        if at_ns < time.time_ns() - 10**9 and not cluster:  # later events of that moment may still come
+        if at_ns < time.time_ns() - 10**9 and not cluster:  # events of a later moment may still arrive
             with self._lock:
                 self._moments[key] = made
                 while len(self._moments) > MOMENTS:
@@ -94,18 +94,18 @@ async def fabric(
     metric: Metric = "hop_latency",
     level: Annotated[
         Literal["auto", "switch", "pod"],
-        Query(description="`auto`: pods if there are more than 400 switches"),
+        Query(description="`auto`: show pods if there are more than 400 switches"),
     ] = "auto",
     pod: Annotated[str | None, Query(max_length=60, description="Show the switches of this pod")] = None,
     at: At = None,
     window: Window = None,
     known: Annotated[
-        str | None, Query(max_length=16, description="`version` of the structure that need not be repeated")
+        str | None, Query(max_length=16, description="`version` of the structure that the client already has")
     ] = None,
 ) -> m.Fabric:
-    """Switches by layer and pod with their links, as paths of flows, LLDP and a file of links show them, and
-    the highest values of the last seconds; with `at`, of that moment, by the events of history. Of a cluster,
-    always from history.
+    """Switches by layer and pod with their links (from paths of flows, LLDP and the file of links), and the
+    highest values of the last seconds; with `at`, values at that moment from events in history. For a
+    cluster, values are always from history.
     """
 
     def show(network: Network, live: bool) -> m.Fabric:
@@ -135,11 +135,11 @@ async def fabric(
 async def ports(
     context: Ctx,
     request: Request,
-    node: Annotated[list[str], Query(max_length=64, description="Node ids or names; repeat it")],
+    node: Annotated[list[str], Query(max_length=64, description="Node ids or names; repeatable")],
     at: At = None,
     window: Window = None,
 ) -> m.FabricPorts:
-    """Every egress port of these nodes: where it leads, who says so, and all of its values."""
+    """Every egress port of these nodes: where it leads, the sources of that link, and all values."""
     nodes = np.array([context.node(each) for each in node], np.int64)
 
     def show(network: Network, _: bool) -> m.FabricPorts:
@@ -156,7 +156,7 @@ async def _answered(
     window: float | None,
     show: Callable[[Network, bool], T],
 ) -> T:
-    """Ask for the live network, or for one of history."""
+    """Show the live network, or one from history."""
     state = _state(context)
     cluster = asks_cluster(request)
     if at is None and not cluster:
@@ -170,7 +170,7 @@ async def _answered(
     return await context.query(request, work)
 
 
-@router.get("/fabric/timeline", summary="When something happened")
+@router.get("/fabric/timeline", summary="Events over time")
 async def timeline(
     context: Ctx,
     request: Request,
@@ -179,8 +179,8 @@ async def timeline(
     buckets: Annotated[int, Query(ge=1, le=MOST_BUCKETS)] = 120,
     metric: Metric = "hop_latency",
 ) -> m.FabricTimeline:
-    """Notable events and the highest value of a metric by time: where a slider over history should stop.
-    Without `since`, of the hour before `until`.
+    """Notable events and the highest value of a metric by time, to show where to stop a slider over history.
+    Default for `since`: an hour before `until`.
     """
     until_ns = moment("until", until) or time.time_ns()
     since_ns = moment("since", since) or until_ns - 3600 * 10**9
@@ -213,7 +213,7 @@ def _bucket(context: Context, row: dict[str, Any]) -> m.TimelineBucket:
 
 
 def _limit(context: Context, metric: m.MetricName) -> int | None:
-    """The limit of all switches above which a value is an alarm."""
+    """The general limit above which a value is an alarm."""
     limits = context.state.limits()
     found = getattr(limits.limits.general, metric, None) if limits is not None else None
     return None if found is None else found.raise_above

@@ -36,9 +36,9 @@ from .router import api_router
 router = api_router("flows", "/flows")
 
 KEPT_SECONDS = 5.0
-"""Time during which flows of history are not asked again."""
+"""How long flows from history are cached."""
 KEPT_VALUES_SECONDS = 2.0
-"""The same of one flow's events."""
+"""How long the events of one flow are cached."""
 FlowSort = Literal["latency", "mean_latency", "packets", "last_seen", "first_seen", "hops"]
 FlowId = Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 SearchText = Annotated[
@@ -72,7 +72,7 @@ async def flows(
     src: Text = None,
     dst: Text = None,
     prefix: Annotated[
-        str | None, Query(max_length=100, description="Network that source or destination is in")
+        str | None, Query(max_length=100, description="Network that contains source or destination")
     ] = None,
     port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
     proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
@@ -80,8 +80,8 @@ async def flows(
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> m.FlowPage:
-    """Flows of the flow tables, and of history those with events in the time range; sorted and paged. By
-    latency, a past flow has the place of its highest latency.
+    """Flows of the flow tables, and flows from history with events in the time range; sorted and paged.
+    Sorting by latency uses the highest latency of a past flow.
     """
     chosen = FlowFilter(src, dst, proto, port=port, prefixes=() if prefix is None else (prefix,))
     search = _search(context, q).narrowed(chosen, None if node is None else context.node(node))
@@ -110,7 +110,7 @@ async def flows(
     return await _found(context, request, search, state, since, until, page)
 
 
-@router.get("/groups", summary="Flows by what they have in common")
+@router.get("/groups", summary="Flows by a common property")
 async def groups(
     context: Ctx,
     request: Request,
@@ -123,8 +123,8 @@ async def groups(
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> f.FlowGroups:
-    """The largest groups of the flows that match. By path, switch or port: of live flows; by switch or port a
-    flow is in the group of each of its hops.
+    """The largest groups of matching flows. Groups by path, switch or port have live flows only; by switch or
+    port, a flow is in the group of each of its hops.
     """
 
     def page(found: FlowRows, _: Past | None) -> f.FlowGroups:
@@ -150,7 +150,7 @@ async def groups(
 
 @router.get("/{flow_id}", summary="One flow with its path", responses={404: {"model": m.Error}})
 async def flow(context: Ctx, flow_id: FlowId) -> m.FlowDetail:
-    """A live flow and its hops, the source's side first; one that has left the table is in history only."""
+    """A live flow and its hops, from the source to the sink; past flows are only in history."""
 
     def work() -> m.FlowDetail | None:
         row = _live(context, flow_id)
@@ -168,7 +168,7 @@ async def flow(context: Ctx, flow_id: FlowId) -> m.FlowDetail:
 async def paths(
     context: Ctx, request: Request, flow_id: FlowId, since: Moment = None, until: Moment = None
 ) -> f.FlowPaths:
-    """The path now, and every path that history has, with the time of each change."""
+    """The present path, and every path in history, with the time of each change."""
     start_ns, end_ns = moment("since", since), moment("until", until)
 
     def work(past: Past, _: threading.Event) -> f.FlowPaths:
@@ -198,8 +198,9 @@ async def paths(
 async def hops(
     context: Ctx, request: Request, flow_id: FlowId, at: Moment = None, since: Moment = None
 ) -> f.FlowHops:
-    """Now, or as it was stored at a moment: latency of each hop with the stored value, its age, and by how
-    much the true one may differ (T); the queue and the link beside it. `since`: start of lowest and highest.
+    """Latency of each hop, now or as stored at a moment, with the stored value, its age, and how much the
+    true value may differ (T); also the hop's queue and link. `since`: start of the range for lowest and
+    highest.
     """
     at_ns, _ = moment("at", at), moment("since", since)
 
@@ -242,7 +243,7 @@ async def hops(
 async def series(
     context: Ctx, request: Request, flow_id: FlowId, since: Moment = None, until: Moment = None
 ) -> f.FlowSeries:
-    """Values that detection stored, of the flow and of each of its hops."""
+    """Values that detection stored for the flow and for each of its hops."""
     _, end_ns = moment("since", since), moment("until", until)
 
     def work(past: Past, _: threading.Event) -> f.FlowSeries:
@@ -267,7 +268,7 @@ async def _found(
     context: Context, request: Request, search: FlowSearch, state: State, since: str, until: str | None,
     page: Callable[[FlowRows, Past | None], T],
 ) -> T:  # fmt: skip
-    """An answer from the flows that match; history is asked only if past flows are wanted."""
+    """An answer from the matching flows; history is only read if past flows are requested."""
     start_ns, end_ns = moment("since", since), moment("until", until)
     if state == "live":
         return await context.scan(lambda: page(flow_rows(context.state, search), None))
@@ -311,14 +312,14 @@ def _path_now(context: Context, row: np.void) -> list[dict[str, Any]] | None:
 
 
 def _path_at(context: Context, past: Past, number: int, at_ns: int) -> tuple[int, ...]:
-    """Nodes of the path that history has last at a moment."""
+    """Nodes of the last path in history at a moment."""
     return context.kept.of(
         ("path at", number, at_ns), KEPT_SECONDS, lambda: path_at(past.history(), number, at_ns)
     )
 
 
 def _head(row: np.void | None, values: FlowValues) -> dict[str, Any]:
-    """What all answers about one flow begin with."""
+    """Fields that all answers about one flow have in common."""
     if row is not None:
         return {"flow": flow_object(row), "state": "live", "last_seen": when(row["last_ns"])}
     return {

@@ -1,4 +1,4 @@
-"""Whether the collector lives, is ready, and its counters for Prometheus."""
+"""Routes for liveness, readiness, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz", summary="Liveness")
 async def healthz() -> dict[str, str]:
-    """Always ok, without a token."""
+    """Always answers ok; needs no token."""
     return {"status": "ok"}
 
 
 @router.get("/readyz", summary="Readiness of every component", responses={503: {"model": c.Ready}})
 async def readyz(context: Ctx, response: Response) -> c.Ready:
-    """200 if every component is ready, else 503; the components state why."""
+    """200 if all required components are ready, otherwise 503; the components state why."""
     ready = await context.shared("health", _ready, context)
     if not ready.ready:
         response.status_code = 503
@@ -36,9 +36,9 @@ async def readyz(context: Ctx, response: Response) -> c.Ready:
     responses={401: {"model": Error}, 503: {"model": Error}},
 )
 async def metrics(context: Ctx, accept: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
-    """Text format 0.0.4, or OpenMetrics 1.0 with exemplars if `Accept` has it.
+    """Text format 0.0.4, or OpenMetrics 1.0 with exemplars if the `Accept` header asks for it.
 
-    No label of a series identifies a flow, unless `serve.top_flows` asks for some.
+    No label of a series identifies a flow, unless `serve.top_flows` enables it.
     """
     from .. import prometheus  # loads the client library, which only scrapes need
 

@@ -47,7 +47,7 @@ _FLOW_COLUMNS = {
 @router.get("/labels", summary="Labelling ports with their newest label")
 async def labels(
     context: Ctx, node: NodeName = None,
-    silent: Annotated[bool | None, Query(description="Only ports that are silent, or that are not")] = None,
+    silent: Annotated[bool | None, Query(description="Only silent ports, or only the rest")] = None,
     sort: Sort = "node", order: Order = "asc", offset: Offset = 0, limit: Limit = 100,
 ) -> m.LabelPage:  # fmt: skip
     """Egress ports known to the controller; `age` with `order=desc` begins with those without a label."""
@@ -82,7 +82,7 @@ async def tracked_flows(
     proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
     offset: Offset = 0, limit: Limit = 100,
 ) -> m.TrackedPage:  # fmt: skip
-    """Flows of which all switches label one packet in N; `node`: those whose path contains it."""
+    """Flows of which all switches label one packet in N; `node`: only those whose path contains it."""
     node_id = None if node is None else context.node(node)
     chosen = FlowFilter(src, dst, proto, port=port, prefixes=() if prefix is None else (prefix,))
 
@@ -104,13 +104,13 @@ async def tracked_flows(
 
 @router.get("/labels/tracked", summary="Flows that the switches track")
 async def tracked_rules(context: Ctx) -> list[m.TrackedRule]:
-    """Of each, all switches on its path label one packet in `every`."""
+    """Tracked flows: all switches on a flow's path label one packet in `every`."""
     return _rules(await context.ask_collector({"tracked": {}}))
 
 
 @router.post("/labels/tracked", summary="Track a flow")
 async def track(context: Ctx, request: Request, flow: m.TrackedRule) -> list[m.TrackedRule]:
-    """Track it from now on, or change its `every`; returns all tracked flows."""
+    """Track a flow from now on, or change its `every`; returns all tracked flows."""
     added, subject = flow.model_dump(), f"{flow.src} to {flow.dst}"
     change = {"set_tracked": {"add": [added]}}
     return _rules(await context.change(request, change, "tracked.add", subject, after=added))

@@ -1,4 +1,4 @@
-"""What other limits would have done: a question, which changes nothing."""
+"""The effect that different limits would have had; nothing is changed."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .router import api_router
 router = api_router("limits", "/limits")
 
 
-@router.post("/preview", summary="How many events other limits would have made")
+@router.post("/preview", summary="How many events different limits would have caused")
 async def preview_limits(
     context: Ctx, request: Request, proposal: m.LimitProposal, since: Moment = "1h", until: Moment = None
 ) -> m.LimitPreview:
-    """Compares limits with the events of a time range; changes nothing. A value that made no event is not
-    stored, so the answer says whether it is exact, and how many there would have been at least.
+    """Compares limits with the events of a time range; changes nothing. Values that caused no event are not
+    stored, so the answer says whether it is exact, and gives a lower bound.
     """
     found = await limits_in_force(context)
     if proposal.metric not in found.metrics:
-        raise HTTPException(400, f"metric: no such one, expected one of {', '.join(found.metrics)}")
+        raise HTTPException(400, f"metric: unknown, expected one of {', '.join(found.metrics)}")
     node = None if proposal.node is None else context.node(proposal.node)
     given = proposal.model_dump(exclude_unset=True, exclude={"metric", "node"})
     asked = Proposal(proposal.metric, node, given)

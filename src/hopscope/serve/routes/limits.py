@@ -1,4 +1,4 @@
-"""Routes about limits: those of all switches, and those of single ones."""
+"""Routes of limits: general ones, and those of single switches."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ MetricName = Annotated[str, Path(max_length=60, description="A metric, such as h
 
 @router.get("", summary="Limits in force")
 async def limits(context: Ctx) -> m.Limits:
-    """Limits as the workers use them now; null: never. A sink's are not yet raised by the rate of events."""
+    """Limits as the workers use them now; null: never. A sink may raise them by its rate of events."""
     return _answer(await limits_in_force(context))
 
 
 @router.patch("", summary="Change limits")
 async def change(context: Ctx, request: Request, changes: m.LimitChanges) -> m.Limits:
-    """Change the given limits: an absent one stays, null is never. Workers follow with their next batch."""
+    """Change the given limits: absent ones stay, null means never. Workers apply them at the next batch."""
     return await _change(context, request, changes.model_dump(exclude_unset=True))
 
 
 @router.delete("", summary="Return to the limits of the settings")
 async def reset(context: Ctx, request: Request) -> m.Limits:
-    """Undo all changes since the collector started, or since it read its settings again."""
+    """Undo all changes since the collector started or reloaded its settings."""
     before = _shown(await limits_in_force(context))
     await context.change(request, {"reset_limits": {}}, "limits.reset", before=before)
     context.state.forget("limits")
@@ -50,7 +50,7 @@ async def limit(context: Ctx, metric: MetricName) -> m.MetricLimits:
 async def change_limit(
     context: Ctx, request: Request, metric: MetricName, changes: m.MetricChanges
 ) -> m.MetricLimits:
-    """Change the given limits of all switches: an absent one stays, null is never."""
+    """Change the given limits of all switches: absent ones stay, null means never."""
     given = changes.model_dump(exclude_unset=True)
     return _of(await _change(context, request, {"general": {metric: given}}, metric), metric)
 
@@ -72,7 +72,7 @@ async def limits_in_force(context: Context) -> LimitsInForce:
 
 
 async def _change(context: Context, request: Request, wanted: dict[str, Any], metric: str = "") -> m.Limits:
-    """Change limits, of one metric if it is named, with those before and after in the audit."""
+    """Change limits, and record the limits before and after in the audit, only of `metric` if it is given."""
     found = await limits_in_force(context)
     if metric:
         _of(_answer(found), metric)
@@ -83,7 +83,7 @@ async def _change(context: Context, request: Request, wanted: dict[str, Any], me
 
 
 def _parts(tree: Any, like: Any) -> Any:
-    """Of a tree, what another one also has."""
+    """The parts of a tree that another tree also has."""
     if not isinstance(tree, dict) or not isinstance(like, dict):
         return tree
     return {key: _parts(tree.get(key), value) for key, value in like.items()}

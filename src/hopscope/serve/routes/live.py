@@ -1,4 +1,4 @@
-"""The WebSocket of live values: a page names GETs, and gets their answers as they change."""
+"""The WebSocket of live values: a page names paths of GETs, and gets their answers when they change."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ENDS = 1001
 
 @router.websocket(f"{PREFIX}/live")
 async def live(socket: WebSocket) -> None:
-    """Messages from the page: `{"watch": ["/api/v0/overview", …]}`, the whole list each time. To the page:
-    `{"path", "status", "data"}`, and `{"still": true}` if there is no news for five seconds.
+    """Messages from the page: `{"watch": ["/api/v0/overview", …]}`, always the whole list. Messages to the
+    page: `{"path", "status", "data"}`, and `{"still": true}` after five seconds without news.
     """
     hub: Hub = socket.app.state.hub
     client = identity_of(socket.scope).address
@@ -44,7 +44,7 @@ async def live(socket: WebSocket) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
+        with suppress(RuntimeError, WebSocketDisconnect):  # it is already closed
             await socket.close(_ENDS)
 
 
@@ -63,7 +63,7 @@ async def _listen(socket: WebSocket, hub: Hub, viewer: Viewer) -> None:
 
 
 def _paths(text: str) -> list[str] | None:
-    """What a page wants to watch; None if it does not say so."""
+    """The paths that a message asks to watch; None if the message is malformed."""
     try:
         message: Any = json.loads(text)
     except ValueError:

@@ -26,9 +26,9 @@ router = api_router("state")
 _METRIC = {"queues": "queue_occupancy", "buffers": "buffer_occupancy", "links": "link_utilization"}
 
 
-@router.get("/overview", summary="What is slow, where, since when, and can the data be trusted")
+@router.get("/overview", summary="What is slow, where, since when, and whether the data can be trusted")
 async def overview(request: Request, context: Ctx) -> o.Overview:
-    """The collector at one moment, at most half a second old, with the last minutes in points and strips."""
+    """The state of the collector, at most half a second old, with the last minutes as points and strips."""
     poller: Poller = request.app.state.overview
     snapshot, names = await poller.newest(), context.names
     return await context.run(lambda: _overview(snapshot, names, context))
@@ -141,7 +141,7 @@ def _strip(
 
 
 def _limit(limits: LimitsInForce | None, which: str, node_id: int) -> int | None:
-    """Above which value the queues, buffers or links of a switch raise an alarm."""
+    """The value above which queues, buffers or links of a switch raise an alarm."""
     if limits is None:
         return None
     metric, general = _METRIC[which], limits.limits.general

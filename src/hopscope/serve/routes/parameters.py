@@ -1,4 +1,4 @@
-"""Query parameters that several routes have."""
+"""Query parameters that several routes share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Text = Annotated[str | None, Query(max_length=100, description="Address or netwo
 NodeName = Annotated[str | None, Query(max_length=200, description="Node id or name")]
 Ports = Annotated[
     list[int] | None,
-    Query(max_length=64, description="Egress ports, with `node` of those switches; repeat it"),
+    Query(max_length=64, description="Egress ports, on the switches of `node` if given; repeatable"),
 ]
 FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 

@@ -37,7 +37,7 @@ def port(names: Names, node_id: int, number: int) -> m.Port | None:
 
 
 def place(names: Names, where: Place) -> dict[str, Any]:
-    """Where values are from, as fields of a model."""
+    """The place of values, as fields of a model."""
     named = None if where.port is None else m.Port(id=where.port, name=names.port(where.node, where.port))
     return {"node": node(names, where.node), "port": named, "queue": where.ident}
 
@@ -140,7 +140,7 @@ def queue_state(row: np.void, names: Names) -> m.QueueState:
 
 
 def switch_fields(node_id: int, rows: Records, names: Names) -> dict[str, object]:
-    """What all PORT records of one switch say about it."""
+    """Fields of a switch, from all of its PORT records."""
     links, queues = rows[rows["kind"] == PortKind.EGRESS], rows[rows["kind"] != PortKind.EGRESS]
     links = links[links["ident"] != NO_PORT]  # drops at an unknown port
     return {

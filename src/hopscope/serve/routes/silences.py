@@ -33,16 +33,16 @@ def silences_of(context: Context) -> Silences:
     return context.made(_silences)
 
 
-@router.get("/acknowledgements", summary="Alarms that somebody looks after")
+@router.get("/acknowledgements", summary="Acknowledged alarms")
 async def acknowledgements(context: Ctx) -> a.AcknowledgementList:
-    """By key of the alarm; each is valid for the alarm that was open when it was made."""
+    """Acknowledgements by key of the alarm; each is valid only for the alarm that was open at that time."""
     found = await context.run(acknowledgements_of(context).by_key)
     return a.AcknowledgementList(items=[acknowledged(found[key]) for key in sorted(found)])
 
 
 @router.post("/acknowledgements", summary="Acknowledge an alarm", responses=_ABSENT)
 async def acknowledge(context: Ctx, request: Request, change: a.NewAcknowledgement) -> a.Acknowledgement:
-    """Say who looks after an open alarm, until it ends."""
+    """Note who works on an open alarm, until it ends."""
 
     def work() -> a.Acknowledgement:
         if all(each.key != change.key for each in context.alarms.read()):
@@ -52,9 +52,9 @@ async def acknowledge(context: Ctx, request: Request, change: a.NewAcknowledgeme
     return await context.of_alarms(work)
 
 
-@router.delete("/acknowledgements", summary="Take an acknowledgement back", responses=_ABSENT)
+@router.delete("/acknowledgements", summary="Withdraw an acknowledgement", responses=_ABSENT)
 async def forget(
-    context: Ctx, request: Request, key: Annotated[str, Query(max_length=300, description="Of the alarm")]
+    context: Ctx, request: Request, key: Annotated[str, Query(max_length=300, description="Key of the alarm")]
 ) -> a.AcknowledgementList:
     """Returns those that are left."""
     try:
@@ -66,15 +66,15 @@ async def forget(
 
 @router.get("/silences", summary="Silences that have not ended")
 async def silences(context: Ctx) -> a.SilenceList:
-    """The newest first. They hide events in the console, and hold messages of alerts back."""
+    """Newest first. Silences hide events in the console, and hold back alert messages."""
     found = await context.run(silences_of(context).all)
     return a.SilenceList(items=[silence_shown(context, each) for each in found])
 
 
 @router.post("/silences", summary="Silence events")
 async def silence(context: Ctx, request: Request, change: a.NewSilence) -> a.Silence:
-    """Events of a kind, metric, switch, port or network are not shown and not sent until a time, at most 30
-    days from now. They are found, kept and exported as before.
+    """Until a time at most 30 days from now, neither show nor send alerts for events of a kind, metric,
+    switch, port or network. The events are still detected, kept and exported.
     """
     try:
         labelled("kind", (change.kind,) if change.kind else (), KINDS)
@@ -100,12 +100,12 @@ async def end(context: Ctx, request: Request, number: int) -> a.SilenceList:
 
 
 def acknowledged(one: Acknowledgement) -> a.Acknowledgement:
-    """As the API shows it."""
+    """The model of it."""
     return a.Acknowledgement(key=one.key, who=one.who, time=when(one.time_ns), note=one.note)
 
 
 def silence_shown(context: Context, one: Silence) -> a.Silence:
-    """As the API shows it."""
+    """The model of it."""
     matcher = one.matcher
     return a.Silence.model_validate(
         {
@@ -124,7 +124,7 @@ def silence_shown(context: Context, one: Silence) -> a.Silence:
 
 
 def _end_of(text: str) -> int:
-    """ns since the epoch of a time, or of a duration from now on. Raises UnreadableError."""
+    """The end, ns since the epoch, from a time or a duration from now. Raises UnreadableError."""
     with suppress(UnreadableError):
         return time.time_ns() + parse_span(text)
     return parse_when(text, time.time_ns())

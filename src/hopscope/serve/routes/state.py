@@ -1,4 +1,4 @@
-"""Routes about the network now: switches, ports, queues, sources and counters."""
+"""Routes of live state: switches, ports, queues, sources and counters."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def switch(
 
 
 def _place_of_address(rows: Records) -> Records:
-    """Places in the order of addresses, IPv4 first; equal addresses have one."""
+    """Ranks in the order of addresses, IPv4 first; equal addresses have equal ranks."""
     both = np.stack((rows["source_hi"], rows["source_lo"]), axis=1)
     _, place = np.unique(both, axis=0, return_inverse=True)
     return np.asarray(place).reshape(-1)

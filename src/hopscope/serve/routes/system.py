@@ -45,12 +45,12 @@ _SINK: Mapping[str, Sequence[str]] = {
     ),
     "report": ("sink_reports_total", "sink_report_drops_total", "sink_reports_unreachable_total"),
 }
-"""Counters of a sink by what they are about."""
+"""Counters of a sink by group."""
 
 
 @router.get("/system", summary="Processes, health, destinations, disk")
 async def system(context: Ctx) -> m.System:
-    """The collector itself: what runs, what is wrong with it and what to do, and what its disk holds."""
+    """The collector itself: processes, problems with advice, destinations, and the contents of its disk."""
     return await context.run(_system, context)
 
 
@@ -69,7 +69,7 @@ async def counters(context: Ctx) -> m.Counters:
 
 @router.get("/sink", summary="The INT sink")
 async def sink(context: Ctx) -> m.Sink:
-    """Frames in and out, INT removed and not, why not, and the events made of it."""
+    """Frames in and out, INT that was removed or left with the reason, and events."""
     return await context.run(_sink, context)
 
 

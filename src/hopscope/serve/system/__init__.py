@@ -1,1 +1,1 @@
-"""The collector itself, as the console shows it: processes, counters, destinations, disk."""
+"""The collector itself for the console: processes, counters, destinations, disk."""

@@ -1,4 +1,4 @@
-"""Readings of counters that are kept between answers about the collector itself, for rates."""
+"""Keeps readings of counters between answers about the collector itself, to compute rates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .processes import ProcessBook
 
 
 class Book:
-    """One per application; `with` has it for this thread alone."""
+    """The readings of one application; used with `with`, which locks out other threads."""
 
     def __init__(self, context: Context) -> None:
         self.counters = CounterBook(context.state, context.stores)
@@ -22,7 +22,7 @@ class Book:
 
     @staticmethod
     def of(context: Context) -> Book:
-        """That of an application."""
+        """The book of an application."""
         return context.made(Book)
 
     def __enter__(self) -> Book:

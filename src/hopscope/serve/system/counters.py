@@ -38,7 +38,7 @@ _OF_STATE = {
 _OF_STORES = {"translator": TRANSLATOR_COUNTERS, "nic": NIC_COUNTERS}
 """Counters in the folder of the stores, by process."""
 _KEPT = 8
-"""Readings that are kept."""
+"""How many readings are kept."""
 _MEMBERS = {
     "rejected_reports_total": Reason,
     "label_rejected_total": Reason,
@@ -50,7 +50,7 @@ _MEMBERS = {
     "dta_rejected_total": DtaReason,
     "xdp_passed_frames_total": WireCount,
 }
-"""Families whose label is a member of an enumeration, which says what it means."""
+"""Families whose label is a member of an enumeration, with that enumeration, which states its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Count:
 
 
 def meaning(counter: Counter) -> str:
-    """What the value of its label means; empty: its help says it."""
+    """Meaning of the value of its label; empty: see the counter's help."""
     if counter.label is None or counter.name not in _MEMBERS:
         return ""
     members = _MEMBERS[counter.name]
@@ -80,7 +80,7 @@ class CounterBook:
         self._readings: dict[str, deque[tuple[float, dict[str, int]]]] = {}
 
     def counts(self) -> Iterator[Count]:
-        """Workers (and their detector) together, then the other processes that have counted something."""
+        """The sum of workers and detector, then the other processes that have counted anything."""
         totals, rates = self._state.counters(), self._state.rates()
         if totals.processes:
             for counter in COUNTERS:
@@ -97,13 +97,13 @@ class CounterBook:
         seconds, before = self._earlier(process, now, values)
         for counter in file.counters:
             value, old = values[counter.key], before.get(counter.key, 0)
-            fell = 0 if counter.gauge else value  # the process began again
+            fell = 0 if counter.gauge else value  # the process was restarted
             grown = value - old if value >= old else fell
             rate = grown / seconds if seconds else 0.0
             yield Count(process, counter, counter.exposed(value), counter.exposed(rate))
 
     def _earlier(self, process: str, now: float, values: dict[str, int]) -> tuple[float, Mapping[str, int]]:
-        """Seconds since the reading that is compared with, the latest that is RATE_SECONDS old, and it."""
+        """(seconds since the reading, reading) of the latest reading that is at least RATE_SECONDS old."""
         readings = self._readings.setdefault(process, deque(maxlen=_KEPT))
         found = next((each for each in reversed(readings) if now - each[0] >= RATE_SECONDS), None)
         if found is None:

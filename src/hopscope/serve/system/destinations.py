@@ -18,20 +18,20 @@ class Destination:
     name: str
     kind: str
     place: str
-    """Without a password."""
+    """Address, without a password."""
     ok: bool
     since_ns: int
-    """Since when that is so."""
+    """Since when it has been in this state."""
     problem: str
     waiting_events: int | None
-    """Events of history that it has not confirmed, with those that it does not want; None: it takes none."""
+    """Events not confirmed yet, including those filtered out for it; None: it takes no events."""
     lost: dict[str, int]
-    """By reason; only those that are not 0."""
+    """Nonzero losses by reason."""
     counters: dict[str, int]
 
 
 def destinations_of(folder: Path) -> Iterator[Destination]:
-    """All destinations of the collector that runs on a data folder, or ran last."""
+    """All destinations of the collector that runs, or last ran, on a data folder."""
     rows = read_counters(folder)
     ends = _ends(folder) if len(rows) else {}
     for name, row in zip(names_of(rows), rows, strict=True):
@@ -53,7 +53,7 @@ def destinations_of(folder: Path) -> Iterator[Destination]:
 
 
 def _ends(folder: Path) -> dict[int, int]:
-    """1 + the sequence of the newest event, by shard."""
+    """1 + the number of the newest event, by shard."""
     from ...history.follow import EventFollower  # loads DuckDB
 
     follower = EventFollower(folder)

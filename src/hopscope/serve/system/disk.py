@@ -1,4 +1,4 @@
-"""The disk of the data folder: what history takes, what is free, how far it reaches back."""
+"""The disk of the data folder: size of history, free space, and how far history reaches back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...present.history import Past
 
 _PARTS = ("journal", "segments", "distributions")
 _OLDEST_SECONDS = 10.0
-"""How long the oldest event is taken as known: it changes with a segment."""
+"""How long the oldest event is cached; it only changes when a segment is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Disk:
     retention: dict[str, Any] | None
     """`keep_days`, `keep_bytes` and `keep_free` of the running collector."""
     failing: bool
-    """It does not take events."""
+    """Whether it accepts no events."""
     waiting_events: int
     lost_events: int
     damaged_files: int
@@ -70,7 +70,7 @@ def _sizes(folder: Path) -> Iterator[int]:
                 try:
                     yield entry.stat().st_blocks * 512
                 except FileNotFoundError:
-                    continue  # retention was faster
+                    continue  # retention has deleted the file meanwhile
     except FileNotFoundError:
         return
 
@@ -84,7 +84,7 @@ class Reach:
         self._looked_at: float | None = None
 
     def oldest(self) -> str | None:
-        """Time of the oldest event, as of at most some seconds ago; None: there is none, or it is unknown."""
+        """Time of the oldest event, up to some seconds out of date; None: there is none, or it is unknown."""
         now = time.monotonic()
         if self._looked_at is None or now - self._looked_at >= _OLDEST_SECONDS:
             self._looked_at = now

@@ -1,4 +1,4 @@
-"""Processes of the collector, with the share of a processor that each takes now."""
+"""Processes of the collector, with their present use of processors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...present.processes import Process, processes_of
 
 
 class ProcessBook:
-    """Reads processes, and remembers a reading of their time on processors. One thread uses it at a time."""
+    """Reads processes, and remembers a reading of their CPU times. One thread uses it at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -19,7 +19,7 @@ class ProcessBook:
         self._newer: tuple[float, dict[int, float]] = (0.0, {})
 
     def read(self) -> list[tuple[Process, float | None]]:
-        """Each process with its share of a processor (None: not known yet); none if no collector answers."""
+        """Each process with its share of a processor (None: not known yet); empty if no collector answers."""
         try:
             found = processes_of(control.request(self._folder, {"status": {}})["processes"])
         except (control.ControlError, KeyError):

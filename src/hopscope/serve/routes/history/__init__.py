@@ -1,1 +1,1 @@
-"""Routes about the past: events and what surrounds them, values over time, distributions, and SQL."""
+"""Routes about the past: events and their context, values over time, distributions, and SQL."""

@@ -1,4 +1,4 @@
-"""Routes about distributions: how often which value occurred, in any time window."""
+"""Routes of distributions of values in any time window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Queues = Annotated[list[int] | None, Query(max_length=64, description="Queue ids
 Measures = Annotated[list[d.MeasureName] | None, Query(max_length=4, description="Measures; repeat it")]
 
 
-@router.get("/distributions", summary="How often which value occurred, with quantiles")
+@router.get("/distributions", summary="Distributions with quantiles")
 async def distributions(
     context: Ctx,
     request: Request,
@@ -37,10 +37,10 @@ async def distributions(
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> d.DistributionPage:
-    """Distributions joined by queue, port, switch or over the network; what is counted now is in them.
+    """Distributions merged by queue, port, switch or over the network, including present counts.
 
-    Of a time window, whole periods are taken (`distributions.period_seconds`): `since` and `until` of the
-    answer say what that covers.  End-to-end latency is of no place.
+    A time window is extended to whole periods (`distributions.period_seconds`); `since` and `until` of the
+    answer state the covered time.  End-to-end latency belongs to no place.
     """
     start, end = (moment(name, text) for name, text in (("since", since), ("until", until)))
     nodes = [context.node(each) for each in node or ()]

@@ -1,4 +1,4 @@
-"""Routes about what happened: events, flows of history, and the live feed."""
+"""Routes of events, flows in history, and the live feed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = api_router()
 
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
-Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
+Prefix = Annotated[str | None, Query(max_length=100, description="Network of source or destination")]
 After = Annotated[
     str | None,
     Query(pattern=rf"^(\d{{1,19}}-\d{{1,5}}-\d{{1,20}}|{PATTERN})$", description="`next` of a page"),
@@ -41,7 +41,7 @@ def _chosen(
     port: list[int] | None, flow: str | None, prefix: str | None,
     start_ns: int | None = None, end_ns: int | None = None,
 ) -> EventFilter:  # fmt: skip
-    """Raises UnreadableError."""
+    """The filter for these parameters. Raises UnreadableError."""
     return EventFilter(
         start_ns,
         end_ns,
@@ -54,7 +54,7 @@ def _chosen(
     )
 
 
-@router.get("/events", summary="Events of history, fresh ones included", tags=["events"])
+@router.get("/events", summary="Events in history, including the newest", tags=["events"])
 async def events(
     context: Ctx,
     request: Request,
@@ -70,7 +70,7 @@ async def events(
     oldest_first: bool = False,
     after: After = None,
 ) -> m.EventPage:
-    """Events by time, kind, metric, switch, port, flow and prefix; each is on disk before it is shown."""
+    """Events by time, kind, metric, switch, port, flow and prefix. Events are shown once they are on disk."""
     chosen = _chosen(
         context, kind, metric, node, port, flow, prefix, moment("since", since), moment("until", until)
     )
@@ -91,7 +91,7 @@ async def events(
     return await context.query(request, work, "events")
 
 
-@router.get("/events/histogram", summary="Numbers of events over time", tags=["events"])
+@router.get("/events/histogram", summary="Number of events over time", tags=["events"])
 async def histogram(
     context: Ctx,
     request: Request,
@@ -103,7 +103,7 @@ async def histogram(
     port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,
-    buckets: Annotated[int, Query(ge=1, le=1000, description="About as many")] = 100,
+    buckets: Annotated[int, Query(ge=1, le=1000, description="Approximate number of buckets")] = 100,
 ) -> m.EventHistogram:
     """Events by kind, in buckets of time that begin at multiples of their length."""
     start_ns, end_ns = moment("since", since) or 0, moment("until", until) or time.time_ns()
@@ -127,7 +127,7 @@ def _round(seconds: float) -> float:
     return next((float(step) for step in steps if step >= 0.99 * seconds), days)
 
 
-@router.get("/history/flows", summary="Flows of history, with packets and means", tags=["history"])
+@router.get("/history/flows", summary="Flows in history, with packets and means", tags=["history"])
 async def past_flows(
     context: Ctx,
     request: Request,
@@ -139,7 +139,7 @@ async def past_flows(
     prefix: Prefix = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> m.PastFlows:
-    """Flows that have events, the most recent first; the worst hop once they have left."""
+    """Flows that have events, the most recent first. The worst hop is known once a flow has left."""
     chosen = _chosen(
         context, None, None, node, port, flow, prefix, moment("since", since), moment("until", until)
     )
@@ -154,7 +154,7 @@ async def past_flows(
 @router.get(
     "/events/live",
     summary="Live feed of events",
-    description=DESCRIPTION + " A client that reconnects with Last-Event-ID continues where it was.",
+    description=DESCRIPTION + " A client that reconnects with Last-Event-ID continues where it stopped.",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}},
     tags=["events"],

@@ -1,4 +1,4 @@
-"""Routes about one event: what happened before and after at its place, and the report that caused it."""
+"""Routes of one event: earlier and later events at its place, and the report that caused it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,11 @@ from ..router import api_router
 
 router = api_router("events")
 EventId = Annotated[str, Path(pattern=r"^\d{1,5}-\d{1,20}$", description="SHARD-SEQUENCE")]
-Member = Annotated[
-    str | None, Query(max_length=100, description="With `scope=cluster`: whose event; else ignored")
-]
+Member = Annotated[str | None, Query(max_length=100, description="With `scope=cluster`: member of the event")]
 
 
 def _event(context: Context, name: str) -> Records:
-    """The records of an event; 404 if history has none of this number."""
+    """The records of an event; 404 if history has no event with this number."""
     shard, sequence = map(int, name.split("-"))
     found = evidence.find_event(context.folder, shard, sequence) if sequence < 1 << 63 else None
     if found is None or not len(found):
@@ -45,8 +43,8 @@ def _event(context: Context, name: str) -> Records:
 
 @router.get("/events/{id}", summary="One event", responses={404: {"model": m.Error}})
 async def event(context: Ctx, request: Request, id: EventId, member: Member = None) -> e.EventDetail:
-    """An event with those before and after it at its place (without one, of its flow), and its alarm if that
-    is open.
+    """An event with earlier and later events at its place (or of its flow, if it has no place), and its alarm
+    if that is open.
     """
 
     def work(past: Past, _: threading.Event) -> e.EventDetail:
@@ -70,7 +68,7 @@ async def event(context: Ctx, request: Request, id: EventId, member: Member = No
 
 
 def _around(past: Past, event: Records) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """Events before (the newest first) and after one, at its switch and port, else of its flow."""
+    """Events before one (newest first) and after it, at its switch and port, or else of its flow."""
     one, node = event[0], int(event["node_id"][0])
     if node != NO_NODE and int(one["kind"]) not in OF_SOURCE:
         chosen = EventFilter(nodes=(node,), ports=() if one["port"] == NO_PORT else (int(one["port"]),))
@@ -89,9 +87,9 @@ def _around(past: Past, event: Records) -> tuple[list[dict[str, object]], list[d
     "/events/{id}/evidence", summary="The report that caused an event", responses={404: {"model": m.Error}}
 )
 async def event_evidence(context: Ctx, id: EventId, member: Member = None) -> e.Evidence:
-    """The report, decoded as by `hopscope decode`, and the bytes of its datagram, field by field; of a path
-    that was joined from postcards, those of each postcard. Reports of routine events are not kept, nor are
-    those above the limits of `[history]`.
+    """The report, decoded as by `hopscope decode`, and the bytes of its datagram, field by field; for a path
+    joined from postcards, those of each postcard. Reports of routine events, and reports above the limits of
+    `[history]`, are not kept.
     """
 
     def work() -> e.Evidence:
@@ -122,7 +120,7 @@ def _datagram(context: Context, kept: Kept, hop: int) -> dict[str, object]:
     row = None if dialect is None else evidence.report_in(kept, hop, dialect)
     from_ = one.frame[0] if row is None else row
     if row is None and why is None:
-        why = "the postcard is not found in it by its dialect as it is now"
+        why = "its dialect, as it is configured now, finds no postcard in it"
     return {
         "hop": hop if evidence.is_joined(kept) else None,
         "received": when(int(one.frame[0]["time_ns"])),
@@ -135,8 +133,8 @@ def _datagram(context: Context, kept: Kept, hop: int) -> dict[str, object]:
 
 
 def _dialect(context: Context, name: str) -> tuple[Dialect | None, str | None]:
-    """The dialect of this name; None, with the reason: it is not known any more."""
+    """The dialect of this name; None, with the reason, if it is no longer configured."""
     try:
         return named(name, context.dialects)[0], None
     except HopscopeError as error:
-        return None, f"it was decoded by a dialect that is not configured any more: {error}"
+        return None, f"it was decoded by a dialect that is no longer configured: {error}"

@@ -26,9 +26,9 @@ class SavedQuery(Model):
     name: str
     sql: str
     who: str
-    """Who saved it last."""
+    """Author of the last change."""
     time: Time
-    """When."""
+    """Time of the last change."""
 
 
 class QueryText(Body):
@@ -52,14 +52,14 @@ _FULL: dict[int | str, dict[str, object]] = {
 
 @router.get("", summary="Saved queries")
 async def queries(context: Ctx) -> SavedQueries:
-    """Every saved query: the console opens one at `/ask?saved=NAME`."""
+    """All saved queries; the console opens one at `/ask?saved=NAME`."""
     found = await context.run(_of(context).all)
     return SavedQueries(items=[_shown(query) for query in found])
 
 
 @router.get("/{name}", summary="One saved query", responses=_ABSENT)
 async def query(context: Ctx, name: Name) -> SavedQuery:
-    """Its text, and who saved it."""
+    """Its text and author."""
     found = await context.run(_of(context).get, name)
     if found is None:
         raise HTTPException(404, f"no query {name!r} is saved")
@@ -68,7 +68,7 @@ async def query(context: Ctx, name: Name) -> SavedQuery:
 
 @router.put("/{name}", summary="Save a query", responses=_FULL)
 async def save(context: Ctx, request: Request, name: Name, query: QueryText) -> SavedQuery:
-    """Save it, in place of one of this name."""
+    """Save the query, replacing any query of this name."""
     try:
         return _shown(await context.run(_of(context).put, name, query.sql, author_of(request)))
     except TooManyQueriesError as error:

@@ -1,4 +1,4 @@
-"""Routes about values over time: of a place, of all places, bursts, and distributions."""
+"""Routes of values over time: at one place, at all places, bursts, and distributions."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ router = api_router("series")
 A = TypeVar("A")
 Work = Callable[[Past, threading.Event], A]
 _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
-"""Time during which an answer is not made again: a quarter of its buckets' width within these."""
+"""Bounds of the time for which an answer is cached, a quarter of its buckets' width."""
 MOST_CELLS = 8000
-"""Rows times buckets of a heat map: its answer stays below 100 KB."""
+"""Maximum of rows times buckets of a heat map, so that its answer stays below 100 KB."""
 PortNumber = Annotated[int | None, Query(ge=0, lt=2**30, description="Egress port, or ifIndex")]
 QueueNumber = Annotated[int | None, Query(ge=0, lt=2**30, description="Queue or buffer")]
-BucketCount = Annotated[int, Query(ge=1, le=500, description="About how many buckets")]
+BucketCount = Annotated[int, Query(ge=1, le=500, description="Approximate number of buckets")]
 Since = Annotated[
     str | None,
-    Query(max_length=60, description="RFC 3339, ns since 1970, or 5m; without it 15 minutes before `until`"),
+    Query(max_length=60, description="RFC 3339, ns since 1970, or 5m; default: 15 minutes before `until`"),
 ]
 Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]
-Above = Annotated[int | None, Query(ge=0, lt=2**63, description="Values above it, instead of alarms")]
-Span = Annotated[str | None, Query(max_length=30, description="A time such as 500us, 20ms or 5s")]
+Above = Annotated[int | None, Query(ge=0, lt=2**63, description="Use values above this instead of alarms")]
+Span = Annotated[str | None, Query(max_length=30, description="A duration such as 500us, 20ms or 5s")]
 
 
 @router.get("/series", summary="Values of one place over time")
@@ -62,8 +62,8 @@ async def series(
     until: Moment = None,
     buckets: BucketCount = 120,
 ) -> s.Series:
-    """Lowest, highest and latest value by bucket, and alarms: of events, and of newest values since somebody
-    has been asking. An event is stored when a value changes by more than T (`change`).
+    """Lowest, highest and latest value by bucket, and alarms. They are from events, and from live values
+    sampled since clients began to ask. An event is stored when a value changes by more than T (`change`).
     """
     over = _buckets(since, until, buckets)
     node_id = None if node is None else context.node(node)
@@ -110,8 +110,8 @@ async def heatmap(
     rows: Annotated[int, Query(ge=1, le=200)] = 40,
     sort: Sort = "peak",
 ) -> s.HeatMap:
-    """Highest value of each place by bucket. `sort`: by the highest value, by the number of events, or (of
-    those with the highest values) by place.
+    """Highest value of each place by bucket. `sort`: by highest value, by number of events, or by place (of
+    the places with the highest values).
     """
     if rows * buckets > MOST_CELLS:
         raise HTTPException(400, f"rows: expected at most {MOST_CELLS:,} rows times buckets")
@@ -141,7 +141,7 @@ async def heatmap(
     return await context.query(request, _kept(context, request, make, over))
 
 
-@router.get("/bursts", summary="Bursts: when a port or queue was above its limit, and whose traffic it was")
+@router.get("/bursts", summary="Bursts: when a port or queue was above its limit, and due to whose traffic")
 async def find_bursts(
     context: Ctx,
     request: Request,
@@ -156,13 +156,13 @@ async def find_bursts(
     sort: Literal["start", "peak", "duration"] = "start",
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> s.Bursts:
-    """Times between the event that raised an alarm and the one that cleared it; with `above`, between the
-    first stored value above it and the next one that is not. `max_duration` leaves out what has not ended.
+    """Periods from the event that raised an alarm to the one that cleared it; with `above`, from the first
+    stored value above it to the next one that is not. `max_duration` leaves out bursts that have not ended.
     """
     if metric == DROP:
-        raise HTTPException(400, "metric: drop has no limit, expected another one")
+        raise HTTPException(400, "metric: drop has no limit, expected a different metric")
     if above is not None and metric is None:
-        raise HTTPException(400, "metric: not given, expected that of the value in `above`")
+        raise HTTPException(400, "metric: not given, expected the metric of `above`")
     start, end = _range(since, until)
     search = Search(
         start,
@@ -198,7 +198,7 @@ async def distribution_history(
     buckets: BucketCount = 60,
 ) -> s.DistributionHistory:
     """Quantiles by bucket. A period of history (`distributions.period_seconds`) counts in the bucket in which
-    it begins, so that buckets may be empty.
+    it begins, so buckets may be empty.
     """
     over = _buckets(since, until, buckets)
     node_id = None if node is None else context.node(node)
@@ -237,7 +237,7 @@ async def distribution_history(
 def _kept(
     context: Context, request: Request, make: Callable[[Past], A], over: Buckets | None = None
 ) -> Work[A]:
-    """Work of a question that many viewers ask again and again: it is done once for all of them."""
+    """Work for a question that many viewers ask again and again: it is done once for all of them."""
     seconds = _LEAST_SECONDS if over is None else min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))
     return context.keeping(request, seconds, make, over and over.start_ns)
 
@@ -272,7 +272,7 @@ def _span(name: str, text: str | None) -> int | None:
 
 
 def _samples(context: Context, request: Request) -> Samples | None:
-    """Newest values are known of this collector alone."""
+    """Samples of live values; None for a cluster, since only those of this collector are known."""
     return None if asks_cluster(request) else context.samples
 
 

@@ -1,4 +1,4 @@
-"""SQL over history: the views, and one SELECT as JSON, CSV or Parquet."""
+"""Routes of SQL over history: the views, and one SELECT with its result as JSON, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ router = api_router("history", "/sql")
 TRUNCATED = "hopscope-truncated"
 """Header: `true` if the result has more rows than the limit."""
 CLUSTER = "hopscope-cluster"
-"""Header of an answer of several members: the object `cluster`, which CSV has no place for."""
+"""Header of an answer from several members: the object `cluster`, for which CSV has no place."""
 _ROWS_AT_A_TIME = 2000
 _FILES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The rows; the header `hopscope-truncated` says whether there are more, and "
-        "`hopscope-cluster`, with `scope=cluster`, who answered",
+        "`hopscope-cluster`, with `scope=cluster`, which members answered",
         "model": m.Table,
         "content": {
             "text/csv": {"schema": {"type": "string"}},
@@ -49,7 +49,7 @@ _FILES: dict[int | str, dict[str, Any]] = {
 
 @router.get("/schema", summary="Views and columns of SQL")
 async def schema(context: Ctx) -> m.SqlSchema:
-    """Every view with its columns, their types, units and meaning; queries to begin with; and the limits."""
+    """Every view with its columns, their types, units and meaning; example queries; and the limits."""
     settings = context.settings
     limits = m.SqlLimits(
         rows=settings.sql_rows, seconds=settings.sql_seconds, memory_bytes=settings.sql_memory_bytes
@@ -72,7 +72,7 @@ def _described() -> dict[str, Any]:
 
 @router.post("", summary="Read-only SQL over history", response_model=m.Table, responses=_FILES)
 async def sql(context: Ctx, request: Request, query: m.Query) -> Response:
-    """One SELECT over history, within the limits of time, memory and rows of the configuration."""
+    """One SELECT over history, within the limits of time, memory and rows from the settings."""
     try:
         if query.format == "parquet":
             return await _parquet(context, request, query)
@@ -90,7 +90,7 @@ async def sql(context: Ctx, request: Request, query: m.Query) -> Response:
 
 
 class _Answer:
-    """A table, its rows as JSON, and (from `Context.query`) which members of a cluster it is of."""
+    """A table, its rows as JSON, and (from `Context.query`) the members of a cluster that answered."""
 
     def __init__(self, context: Context, past: Past, query: m.Query, gone: threading.Event) -> None:
         begin = time.monotonic()
@@ -115,14 +115,14 @@ class _Answer:
         return body if self.cluster is None else {"cluster": self.cluster.model_dump(), **body}
 
     def headers(self) -> dict[str, str]:
-        """What CSV cannot say."""
+        """Headers with the information for which CSV has no place."""
         found = _truncated(self.table.truncated)
         return found if self.cluster is None else {**found, CLUSTER: json.dumps(self.cluster.model_dump())}
 
 
 async def _parquet(context: Context, request: Request, query: m.Query) -> Response:
     if asks_cluster(request):
-        raise HTTPException(400, "format: Parquet is made of one member's history, expected json or csv")
+        raise HTTPException(400, "format: Parquet is for one member's history, expected json or csv")
     rows = min(query.limit, context.settings.sql_rows)
     found = await context.query(
         request, lambda past, gone: past.parquet(query.sql, rows, context.settings, gone)
@@ -143,8 +143,8 @@ def _attachment(ending: str) -> dict[str, str]:
 
 
 def _csv(table: Table) -> Iterator[str]:
-    """A table as CSV (RFC 4180), some rows at a time; NULL is an empty field, lists are as in JSON, and no
-    text is a formula.
+    """A table as CSV (RFC 4180), some rows at a time. NULL is an empty field, lists are as in JSON, and no
+    text can be read as a formula.
     """
     written = io.StringIO()
     writer = csv.writer(written)
