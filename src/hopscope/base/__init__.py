@@ -1,1 +1,1 @@
-"""What every room may import: kernels' compiler, errors, logs, clocks, counters, names."""
+"""Modules that all rooms may import: the compiler of kernels, errors, logs, clocks, counters, names."""

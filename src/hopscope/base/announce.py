@@ -1,7 +1,8 @@
-"""Announces compilation, which can take a minute: no command and no call of the library is silent meanwhile.
+"""Announces compilation, which can take a minute, so that no command and no call of the library seems to
+hang.
 
-On a terminal and in a notebook it is one line on stderr that is updated, then removed; elsewhere a
-command prints lines, and the library logs them (logger `hopscope`, level INFO).
+On a terminal and in a notebook, one line on stderr is updated, and then removed. Elsewhere, a command prints
+lines, and the library logs them (logger `hopscope`, level INFO).
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import Any
 from . import kernel_cache
 
 INTERVAL_SECONDS = 0.2, 5.0
-"""Between two updates: of a line that is replaced, of lines below each other."""
+"""Interval between updates: of a line that is replaced, and of separate lines."""
 _DELAY_SECONDS = 0.3
-"""Shorter compilation is not announced on a line that is replaced."""
+"""On a line that is replaced, compilation is announced only if it takes longer."""
 _WIDTH = 78
 _COMPILING = "compiling the kernels, once for this version and processor"
 
 
 def changes_line() -> bool:
-    """Whether stderr is a terminal or a cell of a notebook, where a line can be replaced."""
+    """Whether stderr is a terminal or the cell of a notebook, in which a line can be replaced."""
     if sys.stderr.isatty():
         return True
     ipython: Any = sys.modules.get("IPython")
@@ -36,7 +37,9 @@ def interval() -> float:
 
 
 class Announcer:
-    """Announces what this process compiles; `log`: by the logger, if stderr can show no changing line."""
+    """Announces the kernels that this process compiles. `log`: use the logger if
+    stderr cannot replace lines.
+    """
 
     def __init__(self, *, log: bool = False) -> None:
         self._log = log
@@ -44,7 +47,7 @@ class Announcer:
         self._began = 0.0
 
     def show(self, line: str) -> None:
-        """Show progress in place of the last line; an empty line removes it."""
+        """Show progress in place of the previous line; an empty line removes it."""
         if changes_line():
             line = line[:_WIDTH]
             print("\r" + line.ljust(self._shown), end="" if line else "\r", file=sys.stderr, flush=True)
@@ -55,7 +58,7 @@ class Announcer:
             print(f"hopscope: {line}", file=sys.stderr)
 
     def kernel(self, name: str) -> None:
-        """A notice of `kernel_cache`: this process compiles `name`; with "", it is ready."""
+        """Handle a notice of `kernel_cache`: this process compiles the kernel `name`, or with "" is ready."""
         if not name:
             if self._shown:
                 self.show("")
@@ -78,7 +81,7 @@ def show(line: str) -> None:
 
 
 def enable(*, log: bool = False) -> None:
-    """Announce what this process compiles; `log`: as the library does."""
+    """Announce the kernels that this process compiles; `log`: as the library does."""
     global _announcer
     disable()
     _announcer = Announcer(log=log)

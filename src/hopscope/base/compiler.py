@@ -1,11 +1,12 @@
-"""How kernels are compiled: a kernel that Python calls becomes one module, with all kernels below it.
+"""Compiles kernels. A kernel that Python calls becomes one module, together with all kernels that it calls.
 
-Numba by itself makes machine code, wrappers and a cache entry from every function, and optimises it together
-with all that it calls, although Python calls few of them: 9 of the 246 kernels of a collector.  Here a
-kernel that another kernel calls is an `Inner`: typed and lowered once, kept as it is.  A kernel that Python
-calls is an entry: its inner kernels are linked once, and are optimised together with it.
+Numba by itself makes machine code, wrappers and a cache entry for every function, and optimises it together
+with everything that it calls, although Python calls only a few of them: 9 of the 246 kernels of a collector.
+Here, a kernel that another kernel calls is an `Inner`: it is typed and lowered once, and kept in that form.
+A kernel that Python calls is an entry: its inner kernels are linked once, and are optimised together with it.
 
-Machine code is made for a level of processors, not for this one, so that it can be shipped (`make wheel`).
+Machine code is made for a level of processors, not for the present processor, so that it can be shipped
+(`make wheel`).
 """
 
 # mypy: disable-error-code="attr-defined"
@@ -48,15 +49,18 @@ from .kernel_cache import PACKAGE, cache_folder, fingerprint, folder_of
 _LEVEL = "x86-64-v3"
 _NEEDS = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
 _FEATURES = "+prfchw"
-"""`prefetch` for writing; processors of this level that lack it take it for no operation.
+"""`prefetch` for writing; processors of this level that lack the instruction treat it as a no-op.
 
-Against the host's own target (Zen 3, bench/decode_detect.py, medians of five pairs): decoding 2-5 % slower,
-decoding and detecting -4 to +3 %; less than the 5 % for which a second set of kernels would be kept.
+Compared with the host's own target (Zen 3, bench/decode_detect.py, medians of five pairs), decoding is 2-5 %
+slower, and decoding with detection between 4 % faster and 3 % slower. A second set of kernels would be kept
+for differences above 5 %.
 """
 
 
 def _record_name(record: Any) -> tuple[str, tuple[int]]:
-    """What stands for a record type in a function's name: its fields, not a number of this process."""
+    """The name of a record type within a function's name: made from its fields, so that it is the same in
+    every process.
+    """
     return "Record", (int(hashlib.blake2b(record.name.encode(), digest_size=7).hexdigest(), 16),)
 
 
@@ -64,9 +68,9 @@ numba.types.Record.mangling_args = property(_record_name)  # type: ignore[method
 
 
 def _check_bounds(context: Any, builder: Any, index: Any, length: Any, axis: Any = None) -> None:
-    """Bounds check (NUMBA_BOUNDSCHECK=1) by one comparison, with one exit per function.
+    """A bounds check (NUMBA_BOUNDSCHECK=1) by one comparison, with one exit for each function.
 
-    Numba compares twice, and has an exit for each comparison: more to compile.
+    Numba compares twice, and has an exit for each comparison, so that there is more to compile.
     """
     function = builder.function
     if (outside := getattr(function, "outside", None)) is None:
@@ -83,7 +87,7 @@ cgutils.do_boundscheck = _check_bounds  # type: ignore[assignment,unused-ignore]
 
 @contextlib.contextmanager
 def _without_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: the compiler makes many objects, and nearly all of them stay."""
+    """Disable garbage collection, since the compiler makes many objects, nearly all of which stay."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -94,7 +98,9 @@ def _without_collection() -> Iterator[None]:
 
 
 def _choose_target() -> str:
-    """Name of what machine code is made for; sets it, for the whole process, if nothing else has."""
+    """The name of the target of machine code. Sets the target for the whole process, unless it is already
+    set.
+    """
     features = llvm.get_host_cpu_features()
     fresh = "_toplevel_target_context" not in vars(cpu_target) and config.CPU_NAME is None
     if fresh and platform.machine() == "x86_64" and all(features.get(name) for name in _NEEDS):
@@ -109,15 +115,17 @@ def _choose_target() -> str:
 
 
 TARGET = _choose_target()
-"""Folder of compiled kernels: processor, Python and compiler."""
+"""Name of the folder of compiled kernels, made of processor, Python and compiler."""
 
 
 class KernelError(HopscopeError):
-    """Compiled kernels that cannot be used, and what to do."""
+    """Compiled kernels cannot be used; the message says what to do."""
 
 
 class InnerLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
-    """One function's code, not optimised with what it calls, and the libraries of that."""
+    """The code of one function, not yet optimised with the functions that it calls, and the libraries of
+    these.
+    """
 
     def __init__(self, codegen: Any, name: str, owner: KernelDispatcher, args: tuple[Any, ...]) -> None:
         super().__init__(codegen, name)
@@ -125,20 +133,20 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
         self.callees: dict[InnerLibrary, None] = {}
 
     def add_linking_library(self, library: Any) -> None:
-        """Note a callee; link at once what is Numba's own."""
+        """Note a callee; libraries of Numba itself are linked at once."""
         if isinstance(library, InnerLibrary):
             self.callees[library] = None
         elif library is not rtsys.library:  # reference counts, which kernels do not have
             super().add_linking_library(library)
 
     def finalize(self) -> None:
-        """Nothing is optimised or emitted yet."""
+        """Finish the module without optimising or emitting anything."""
         for library in dict.fromkeys(self._linking_libraries):
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
     def closure(self) -> Iterator[InnerLibrary]:
-        """This library and those of all that its function calls."""
+        """This library, and those of all functions that its function calls, directly or not."""
         ahead: list[InnerLibrary] = [self]
         found = set(ahead)
         while ahead:
@@ -149,17 +157,18 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
 
 
 class EntryLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
-    """Machine code of a function that Python calls, with all that it calls."""
+    """The machine code of a function that Python calls, with all functions that it calls."""
 
     inner: InnerLibrary
 
     def finalize(self) -> None:
         """Link the closure, optimise and emit.
 
-        Inner kernels go if they are inlined everywhere.  They are not `internal`: LLVM then inlines
-        all that is called once, and a report of 6 hops and 8 fields takes 154 ns to decode, not 122.
-        Numba's cheaper pass, which runs before this one by default, is left out: no kernel has reference
-        counts to prune, and with it about half of all processes decoded at half speed.
+        Inner kernels that are inlined everywhere are dropped.  They are not marked `internal`, because LLVM
+        would then inline everything that is called once, and decoding a report of 6 hops and 8 fields would
+        take 154 ns instead of 122. Numba's cheap pass, which by default runs before this one, is left out:
+        kernels have no reference counts to prune, and with it, about half of all processes decoded at half
+        the speed.
         """
         module = self._final_module
         wrappers = {function.name for function in module.functions if not function.is_declaration}
@@ -177,14 +186,14 @@ class EntryLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
         self._finalize_final_module()
 
     def environments(self) -> list[Any]:
-        """Of the functions that are left: constants and globals for what they raise."""
+        """Environments of the remaining functions: constants and globals for the errors that they raise."""
         names = [variable.name for variable in self._final_module.global_variables]
         found = [lookup_environment(name) for name in names if name.startswith("_ZN08NumbaEnv")]
         return [environment for environment in found if environment is not None]
 
 
 class Inner:
-    """A kernel for one set of argument types, as other kernels call it."""
+    """A kernel for one set of argument types, in the form that other kernels call."""
 
     def __init__(self, signature: Any, fndesc: Any, environment: Any, library: InnerLibrary) -> None:
         self.signature, self.fndesc, self.environment, self.library = signature, fndesc, environment, library
@@ -192,7 +201,9 @@ class Inner:
 
 @functools.cache
 def _home(file: str) -> tuple[str | None, bool]:
-    """Folder in the cache for a file's kernels, None without such a file; whether it is one of Hopscope's."""
+    """The cache folder for the kernels of a source file (None if there is no such file), and whether the file
+    belongs to Hopscope.
+    """
     path = Path(file)
     if not path.is_file():
         return None, False
@@ -201,7 +212,7 @@ def _home(file: str) -> tuple[str | None, bool]:
 
 
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
-    """A function that is compiled for the types that it meets: as an entry or as an inner kernel."""
+    """A function that is compiled for each set of argument types, as an entry or an inner kernel."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], cached: bool) -> None:
         pipeline = KernelCompiler if cached else compiler.Compiler
@@ -215,7 +226,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
                 self._name += f"-{function.__code__.co_firstlineno}"
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What type inference asks of a call: compiles for these types."""
+        """Answer type inference about a call; compiles the function for these types."""
         pysig, args = self._compiler.fold_argument_types(args, kws)
         found = self.inner_version(tuple(args))
         name = self.py_func.__name__
@@ -228,7 +239,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         return self.inner[tuple(args)]
 
     def inner_version(self, args: tuple[Any, ...]) -> Inner:
-        """The inner kernel of these argument types: from memory, the cache, or the compiler."""
+        """The inner kernel for these argument types, from memory, the cache, or the compiler."""
         if (found := self.inner.get(args)) is None:
             found = self._load_inner(args) or self._lower(args)
             self.inner[args] = found
@@ -236,7 +247,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         return found
 
     def compile(self, sig: Any) -> Any:
-        """The function that Python calls with these argument types."""
+        """The function for Python to call with these argument types."""
         with global_compiler_lock:
             args, _ = sigutils.normalize_signature(sig)
             args = tuple(args)
@@ -358,7 +369,9 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         return f"{self._folder}/{self._name}-{types}.{kind}"
 
     def _kept(self, args: tuple[Any, ...]) -> bool:
-        """Whether there is a cache for these types: the name of a function's type is an address."""
+        """Whether code for these types can be cached. With a function as argument it cannot, since the name
+        of its type contains an address.
+        """
         return self._folder is not None and not any(isinstance(each, numba.types.Dispatcher) for each in args)
 
     def _load(self, kind: str, args: tuple[Any, ...]) -> Any:
@@ -378,7 +391,9 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class FoldConstants(FunctionPass):  # type: ignore[misc,unused-ignore]
-    """`U64(3)` and `layout.WIDTH` become constants before types are inferred: 10 % fewer statements."""
+    """Turns `U64(3)` and `layout.WIDTH` into constants before type inference, which saves 10 % of the
+    statements.
+    """
 
     _name = "hopscope_fold_constants"
 
@@ -386,7 +401,7 @@ class FoldConstants(FunctionPass):  # type: ignore[misc,unused-ignore]
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        """Replace, then drop what only they used."""
+        """Replace expressions by constants, then drop assignments that only they used."""
         definitions = state.func_ir._definitions
         blocks = state.func_ir.blocks.values()
         for block in blocks:
@@ -419,7 +434,7 @@ class FoldConstants(FunctionPass):  # type: ignore[misc,unused-ignore]
 
 
 def _number(value: Any, definitions: Any) -> Any:
-    """What an expression is, if it is a number that is known now; else None."""
+    """The value of an expression if it is a number that is known at compile time, else None."""
     if value.op == "getattr":
         found = _attribute(value, definitions)
         return found if isinstance(found, int | float | np.integer | np.bool_) else None
@@ -432,7 +447,7 @@ def _number(value: Any, definitions: Any) -> Any:
 
 
 def _known(variable: Any, definitions: Any) -> Any:
-    """The value of a variable that is set once, to what is known; else None."""
+    """The value of a variable that is set only once, to a known value, else None."""
     values = definitions[variable.name]
     if len(values) != 1:
         return None
@@ -449,14 +464,16 @@ def _attribute(value: Any, definitions: Any) -> Any:
 
 
 class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc,unused-ignore]
-    """Numba's pipeline without what no kernel uses: closures, `with`, array expressions, unrolled tuples."""
+    """Numba's pipeline without the steps for features that no kernel uses: closures, `with`, array
+    expressions, unrolled tuples.
+    """
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a function under a name that is the same in every process.
 
-        Numba numbers functions as a process meets them.  Files of inner kernels that two processes write at
-        the same time would name each other's functions differently, and an entry linked from them would call
-        functions that do not exist.
+        Numba numbers functions in the order in which a process meets them.  If two processes wrote inner
+        kernels at the same time, their files would use different names for the same functions, and an entry
+        linked from both would call functions that do not exist.
         """
         identity = bytecode.FunctionIdentity.from_function(func)
         path = Path(func.__code__.co_filename).resolve()
@@ -470,7 +487,7 @@ class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc,unused-ignore]
         return self._compile_bytecode()
 
     def define_pipelines(self) -> list[Any]:
-        """The one pipeline."""
+        """The only pipeline."""
         manager = PassManager("kernel")
         for step in (
             untyped.TranslateByteCode,

@@ -1,4 +1,4 @@
-"""A counter's declaration: name, meaning, and where its process keeps the value.
+"""Declarations of counters: name, meaning, and where their process keeps the value.
 
 Each room declares a list of its counters.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _BASE_UNITS = (("_ns_total", "_seconds_total", 1e-9), ("_permille", "_ratio", 1e-3))
-"""Units that programs count in, and Prometheus' base units: ending, ending there, factor."""
+"""Units in which programs count, and Prometheus' base units: (name ending, Prometheus' ending, factor)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,26 +18,28 @@ class Counter:
     """One counter, a uint64 in a region or a block."""
 
     name: str
-    """Name without the `hopscope_` prefix; its ending names the unit that is counted in."""
+    """Name without the prefix `hopscope_`; its ending states the unit."""
     help: str
     label: tuple[str, str] | None = None
-    """Name and value of the one label, if the counter is one of a family."""
+    """Name and value of its label, if the counter belongs to a family."""
     of: str | None = None
-    """Path from the object that owns the counters to the value, as `table.late`; see `Sources`. None: the
-    program adds to the counter itself.
+    """Path from the object that owns the counters to the value, such as `table.late`; see `Sources`. None:
+    the program itself adds to the counter.
     """
     tally: str | None = None
-    """Slot of a kernel's tally that is added to the counter, as `flows.LOST`; see `tally_slots`."""
+    """Slot of a kernel's tally that is added to the counter, such as `flows.LOST`; see `tally_slots`."""
     gauge: bool = False
-    """The value can decrease."""
+    """Whether the value can decrease."""
     highest: bool = False
-    """Of several processes, the highest value counts, not the sum."""
+    """Whether the total over several processes is the highest value instead of the sum."""
     absolute: bool = False
-    """The value at `of` outlives the process: a restarted process must not add what was counted before it."""
+    """Whether the value at `of` outlives the process, so that a restarted process must not add the earlier
+    count to it.
+    """
 
     @property
     def key(self) -> str:
-        """`name`, or `name.value` in a family: how Python code addresses the counter."""
+        """The key by which Python code addresses the counter: `name`, or `name.value` in a family."""
         return f"{self.name}.{self.label[1]}" if self.label else self.name
 
     @property
@@ -50,7 +52,7 @@ class Counter:
         return f"hopscope_{name}"
 
     def exposed(self, count: float) -> float:
-        """A count in the unit of `metric`."""
+        """A count, converted to the unit of `metric`."""
         return next(
             (count * factor for ending, _, factor in _BASE_UNITS if self.name.endswith(ending)), count
         )
@@ -65,10 +67,10 @@ def family(
     tally: str | None = None,
     gauge: bool = False,
 ) -> tuple[Counter, ...]:
-    """Counters that differ by the value of one label.
+    """Counters that differ in the value of one label.
 
-    `values`: the label's values; as a mapping, each with its place below `of` or `tally` (default: the value
-    itself).
+    `values`: the values of the label; a mapping gives the place of each value below `of` or `tally` (by
+    default, the value itself).
     """
     places = values if isinstance(values, Mapping) else {value: value for value in values}
     return tuple(
@@ -85,7 +87,7 @@ def family(
 
 
 def late_kernels(process: str = "") -> Counter:
-    """The counter of late kernels of a process; `process` begins its name, as `nic_`."""
+    """The counter of late kernels of a process; `process` is the prefix of its name, such as `nic_`."""
     return Counter(
         f"{process}late_kernels_total",
         "Kernels that were first called while frames waited: compiled or loaded late.",
@@ -94,7 +96,9 @@ def late_kernels(process: str = "") -> Counter:
 
 
 class Sources:
-    """Where the values of counters are: the paths in their declarations, shared parts followed once."""
+    """Reads the values of counters at the paths in their declarations; common parts of paths are followed
+    once.
+    """
 
     def __init__(self, counters: Iterable[Counter]) -> None:
         self._root = _Branch()
@@ -109,9 +113,9 @@ class Sources:
     def read(self, owner: object) -> dict[int, int]:
         """Values by the number of their counter.
 
-        Methods on the way are called. A counter is left out if something on its way is None, as the client
-        of a server that the settings do not name. Raises AttributeError, KeyError or IndexError: no such
-        path.
+        Methods on a path are called. A counter is left out if something on its path is None, for example the
+        client of a server that is not configured. Raises AttributeError, KeyError or IndexError if a path
+        does not exist.
         """
         found = dict[int, int]()
         _read(self._root, owner, found)
@@ -120,14 +124,14 @@ class Sources:
 
 @dataclass(slots=True)
 class _Branch:
-    """A place in paths: the counters whose value is there, and where paths go on."""
+    """A node in the tree of paths: the counters whose value is here, and the branches below."""
 
     numbers: list[int] = field(default_factory=list)
     parts: dict[str, _Branch] = field(default_factory=dict)
 
 
 def _read(branch: _Branch, value: Any, found: dict[int, int]) -> None:
-    """Add the values of a branch to `found`; `value` is what is there."""
+    """Add the values of a branch to `found`; `value` is the object at this branch."""
     is_mapping = isinstance(value, Mapping)
     for part, following in branch.parts.items():
         if is_mapping:

@@ -1,4 +1,4 @@
-"""One time limit over all that has to be done for an answer."""
+"""One time limit for all the work of an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Deadline:
-    """`seconds` from `begin` on; it may begin again, for another question."""
+    """A deadline `seconds` after `begin`, which may be called again for another query."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -14,9 +14,9 @@ class Deadline:
         self.begin()
 
     def begin(self) -> None:
-        """Its time starts now."""
+        """Start the time now."""
         self._until = time.monotonic() + self.seconds
 
     def left(self, share: float = 1.0) -> float:
-        """Seconds of it that are left, or that share of them; not below 0."""
+        """The remaining seconds, or a share of them; never below 0."""
         return max(0.0, share * (self._until - time.monotonic()))

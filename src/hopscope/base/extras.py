@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 DEBIAN = Path("/usr/lib/hopscope")
-"""Where the Debian package has its environment, without pip."""
+"""The environment of the Debian package, which has no pip."""
 
 
 def install_command(extra: str) -> str:
-    """What a user types to install an extra beside this Hopscope, however that was installed."""
-    home, what = Path(sys.prefix), f"'hopscope[{extra}]'"
+    """The command that installs an extra for this Hopscope, depending on how Hopscope was installed."""
+    home, package = Path(sys.prefix), f"'hopscope[{extra}]'"
     if home == DEBIAN:
         return f"make deb EXTRAS={extra}, in a clone; then install that package"
     if (home / "pipx_metadata.json").exists():
-        return f"pipx runpip {home.name} install {what}"
+        return f"pipx runpip {home.name} install {package}"
     pip = home / "bin/pip"
     if pip.exists():
-        return f"{shlex.quote(str(pip))} install {what}"
-    return f"uv pip install --python {shlex.quote(str(home))} {what}"
+        return f"{shlex.quote(str(pip))} install {package}"
+    return f"uv pip install --python {shlex.quote(str(home))} {package}"

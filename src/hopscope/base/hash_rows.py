@@ -1,4 +1,4 @@
-"""One number for the columns of a row."""
+"""Hashes a row of columns to one number."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_rows(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Hashes of rows of integers, uint64 [n]: equal rows have the same one, others hardly ever. Strangers who
-    choose the values can make two rows collide.
+    """Hashes of rows of integers, uint64 [n]. Equal rows have the same hash, different rows hardly ever; but
+    strangers who choose the values can make two rows collide.
     """
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:

@@ -1,7 +1,7 @@
-"""What kernels are written with: the decorator, integer helpers, intrinsics.  `compiler` compiles them.
+"""The tools for writing kernels: the decorator, integer helpers, intrinsics.  `compiler` compiles kernels.
 
-Integers: Numba turns ``int64 + uint64`` into ``float64``.  Indices and constants are therefore ``uint64``;
-write ``U64(3)`` for a literal that meets an unsigned value.
+Integers: Numba turns ``int64 + uint64`` into ``float64``.  Therefore, indices and constants are ``uint64``;
+write ``U64(3)`` for a literal that is combined with an unsigned value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ U64 = np.uint64
 I64 = np.int64
 
 compiled: list[Any] = []
-"""Every kernel of the imported modules; `warmup` compiles them, tests count them."""
+"""All kernels of the imported modules; `warmup` compiles them, tests count them."""
 
 
 _OPTIONS: dict[str, Any] = {
@@ -38,15 +38,15 @@ _OPTIONS: dict[str, Any] = {
     "_nrt": False,
     "forceinline": False,
 }
-"""Nothing is allocated in a kernel, so arrays are not reference counted (`_nrt`).
+"""Kernels allocate nothing, so arrays are not reference counted (`_nrt`).
 
-Numba otherwise counts every array at every call between kernels, with atomic instructions: the batch
-decoder took 519 ns a report of 3 hops and 8 fields with it, and 70 ns without.
+Otherwise, Numba would count every array at every call between kernels, with atomic instructions: the batch
+decoder then took 519 ns for a report of 3 hops and 8 fields, and 70 ns without.
 
-`forceinline` is said in either case: a kernel for which nothing is said takes it over from the one whose
-compilation asks for it first, and so did everything below `payload`.  The batch decoder compiled in 171 s
-of a processor then (415 s with bounds checks on), and in 31 s (42 s) since; a packet with a stack of one
-hop takes 30.7 ns (31.3 then), a report of 3 hops and 8 fields 46 ns (43).
+`forceinline` is always given, because a kernel without it inherits the option from the kernel whose
+compilation first needs it, as did everything below `payload`.  The batch decoder then took 171 CPU seconds to
+compile (415 s with bounds checks), and 31 s (42 s) since; decoding a packet with a stack of one hop takes
+30.7 ns (31.3 ns then), and a report of 3 hops and 8 fields 46 ns (43 ns then).
 """
 
 
@@ -63,17 +63,17 @@ def _dispatcher(function: Any, cached: bool = True, **options: Any) -> Any:
 
 
 def inlined(function: F) -> F:
-    """A `kernel` that is always inlined: for a hot step whose arrays would cost a call dearly."""
+    """A `kernel` that is always inlined: for a hot step with arrays, which would make a call expensive."""
     return _dispatcher(function, forceinline=True)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def uncached(function: F) -> F:
-    """A `kernel` of a caller's own, compiled anew in every process: its source may be anywhere."""
+    """A `kernel` that is compiled anew in every process, so that its source may be anywhere."""
     return _dispatcher(function, cached=False)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A view that cannot be written: inputs always have this one type, so a kernel is compiled once."""
+    """A read-only view. If all inputs have this type, a kernel is compiled only once."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -106,7 +106,7 @@ def be64(buf: Any, at: Any) -> Any:
 
 @kernel
 def mix64(x: Any) -> Any:
-    """Finaliser of MurmurHash3 (64 bit): every input bit reaches every output bit."""
+    """Finaliser of MurmurHash3 (64 bit): every input bit affects every output bit."""
     x = U64(x)
     x ^= x >> U64(33)
     x *= U64(0xFF51AFD7ED558CCD)
@@ -130,7 +130,7 @@ fence: Any = intrinsic(_fence)
 
 
 def _order(typingctx: Any) -> Any:
-    """Release fence: earlier reads and writes before later writes. On x86 an order, no instruction."""
+    """Release fence: orders earlier reads and writes before later writes. On x86, it needs no instruction."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.fence("release")
@@ -143,7 +143,7 @@ order: Any = intrinsic(_order)
 
 
 def _order_reads(typingctx: Any) -> Any:
-    """Acquire fence: earlier reads before later reads and writes. On x86 an order, no instruction."""
+    """Acquire fence: orders earlier reads before later reads and writes. On x86, it needs no instruction."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.fence("acquire")
@@ -172,7 +172,9 @@ def _touch(context: Any, builder: Any, signature: Any, args: Any, write: int) ->
 
 
 def _prefetch(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
-    """Ask for the cache line at `offset` bytes into item `index` of a 1-D array; any address is harmless."""
+    """Prefetch for writing the cache line `offset` bytes into item `index` of a 1-D array; any address is
+    safe.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _touch(context, builder, signature, args, 1)
@@ -184,7 +186,9 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _prefetch_read(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
-    """The same to read it only: it is not taken from a processor that writes to it."""
+    """Prefetch as above, but only for reading: the line is not taken away from a
+    processor that writes to it.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _touch(context, builder, signature, args, 0)
@@ -216,7 +220,7 @@ clear: Any = intrinsic(_clear)
 
 
 def _set_field(typingctx: Any, record: Any, index: Any, value: Any) -> Any:
-    """Write the unsigned integer field number `index` of a record, in the order of its fields."""
+    """Write field number `index` of a record, which must be an unsigned integer."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i8, i64 = ir.IntType(8), ir.IntType(64)
@@ -241,7 +245,7 @@ set_field: Any = intrinsic(_set_field)
 
 
 def _cycles(typingctx: Any) -> Any:
-    """The processor's time stamp counter, uint64: for measurements inside a kernel."""
+    """The processor's time stamp counter, uint64, for measurements inside a kernel."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.IntType(64), [])
@@ -260,7 +264,7 @@ def _octets(context: Any, builder: Any, kind: Any, array: Any, at: Any, bits: in
 
 
 def _load64(typingctx: Any, octets: Any, at: Any) -> Any:
-    """64 bits, little-endian, at any index of a uint8 array; the caller has checked that all are in it."""
+    """64 bits, little-endian, at any index of a uint8 array; the caller must have checked the bounds."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(_octets(context, builder, signature.args[0], args[0], args[1], 64), align=1)
@@ -272,7 +276,9 @@ load64: Any = intrinsic(_load64)
 
 
 def _store64(typingctx: Any, octets: Any, at: Any, value: Any) -> Any:
-    """The inverse of `load64`: one store, so no other process sees half of it where `at` is aligned."""
+    """The inverse of `load64`. It is one store, so if `at` is aligned, no other process sees half of the
+    value.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store(args[2], _octets(context, builder, signature.args[0], args[0], args[1], 64), align=1)
@@ -285,8 +291,8 @@ store64: Any = intrinsic(_store64)
 
 
 def _stream128(typingctx: Any, octets: Any, at: Any, low: Any, high: Any) -> Any:
-    """Write 128 bits past the caches, where memory is aligned to 16 bytes: for what this processor does not
-    read again. A `fence` must follow before others may read it.
+    """Write 128 bits to memory, bypassing the caches, for data that this processor does not read again. The
+    address must be aligned to 16 bytes. A `fence` must follow before others may read it.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -308,7 +314,7 @@ stream128: Any = intrinsic(_stream128)
 
 @inlined
 def few(octets: Any, at: Any, count: Any) -> Any:
-    """`count` bytes (0 to 8) at index `at` of a uint8 array, little-endian, in 64 bits; the rest is zero."""
+    """`count` bytes (0 to 8) at index `at` of a uint8 array as a little-endian number, uint64."""
     if at + U64(8) <= U64(octets.shape[0]):
         if count == U64(0):
             return U64(0)
@@ -336,7 +342,9 @@ def move(to: Any, to_at: Any, source: Any, source_at: Any, count: Any) -> None:
 
 
 def _equal_words(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
-    """Bit i is set where `words[index + i] == value`, for 16 words of 32 bits, all of them in the array."""
+    """A bit mask: bit i is set if `words[index + i] == value`, for 16 words of 32 bits, which must be in the
+    array.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, args[0])
@@ -354,14 +362,15 @@ equal_words: Any = intrinsic(_equal_words)
 
 
 SHUFFLED = 64
-"""Bytes that a function of `shuffler` reads, and writes."""
+"""Number of bytes that a function of `shuffler` reads and writes."""
 
 
 def shuffler(order: tuple[int, ...], others: bytes) -> Any:
-    """A function `(octets, at, record)` that writes a record of 64 bytes in one shuffle of vectors.
+    """A function `(octets, at, record)` that writes a record of 64 bytes by one vector shuffle.
 
-    Byte i of it is `octets[at + order[i]]`, or `others[i]` where `order[i]` is negative; all 64 bytes from
-    `at` on must be in the array.  It returns which of the 16 words of 32 bits there are all ones.
+    Byte i of the record is `octets[at + order[i]]`, or `others[i]` if `order[i]` is negative; all 64 bytes
+    from `at` on must be in the array.  It returns a bit mask of the 32-bit words among these 64 bytes that
+    are all ones.
     """
 
     def shuffle(typingctx: Any, octets: Any, at: Any, record: Any) -> Any:
@@ -387,12 +396,13 @@ def shuffler(order: tuple[int, ...], others: bytes) -> Any:
 
 
 CAN_SHUFFLE: bool = bool(llvm.get_host_cpu_features().get("avx2"))
-"""Whether there is `shuffle_by` for this processor."""
+"""Whether this processor supports `shuffle_by`."""
 
 
 def _shuffle_by(typingctx: Any, octets: Any, at: Any, order: Any, index: Any, record: Any) -> Any:
-    """Write a record of 64 bytes: its byte i is `octets[at + o]`, where o is byte i of the 8 words of `order`
-    from `index` on, or 0 where that is 128.  Returns which bytes of the record are all ones.
+    """Write a record of 64 bytes. Let o be byte i of the 8 words of `order` from `index` on: byte i of the
+    record is `octets[at + o]`, or 0 if o is 128.  Returns a bit mask of the bytes of the record that are all
+    ones.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -437,14 +447,15 @@ shuffle_by: Any = intrinsic(_shuffle_by)
 
 
 COMPARED = 4
-"""Words that a function of `comparer` compares."""
+"""Number of words that a function of `comparer` compares."""
 
 
 def comparer(dtypes: tuple[Any, Any], names: tuple[tuple[str, ...], tuple[str, ...]]) -> Any:
     """A function `(one, other, limits)` of two records and an array of 2 * COMPARED words of 32 bits.
 
-    It compares COMPARED fields of 32 bits at once.  Bit i of the result is set if the i-th fields of both
-    differ by more than `limits[i]`, or if that of the first is above `limits[COMPARED + i]`.
+    It compares COMPARED fields of 32 bits at once.  Bit i of the result is set if the i-th fields of the
+    records differ by more than `limits[i]`, or if the field of the first record is above `limits[COMPARED +
+    i]`.
     """
     offsets = [
         [dtype.fields[name][1] for name in chosen] for dtype, chosen in zip(dtypes, names, strict=True)
@@ -481,7 +492,7 @@ def comparer(dtypes: tuple[Any, Any], names: tuple[tuple[str, ...], tuple[str, .
 
 
 def _lowest_bit(typingctx: Any, x: Any) -> Any:
-    """Number of the lowest bit that is set; 64 for 0."""
+    """Index of the lowest bit that is set; 64 for 0."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -493,7 +504,7 @@ lowest_bit: Any = intrinsic(_lowest_bit)
 
 
 def _highest_bit(typingctx: Any, x: Any) -> Any:
-    """Number of the highest bit that is set; x must not be 0."""
+    """Index of the highest bit that is set; x must not be 0."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         zeros = builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))

@@ -1,12 +1,14 @@
-"""Where compiled kernels are kept: keyed by the code they are made of, not by paths, times or docstrings.
+"""The cache of compiled kernels. Its keys depend on the code of the kernels, not on paths, times or
+docstrings.
 
-A kernel module's key is the code of its file and of all that it imports at its top level (`*_kernel.py`,
-layouts, records, `jit` and `compiler`): a changed kernel compiles itself and what is built on it; a changed
-docstring, nothing.  Files are looked up in the package first (`make wheel` puts compiled kernels there), then
-in the user's cache.  There is one file per kernel and argument types, written whole: processes that compile
-at the same time share them.
+The key of a kernel module is made from the code of its file, and of everything that it imports at its top
+level (`*_kernel.py`, layouts, records, `jit` and `compiler`). So after a change to a kernel, it and the
+kernels built on it are compiled again; after a change to a docstring, nothing is.  Files are searched first
+in the package (`make wheel` puts compiled kernels there), then in the user's cache.  There is one file for
+each kernel and its argument types, written as a whole, so that processes that compile at the same time share
+the files.
 
-These files are machine code and pickles, so they are used only if no other user could have written them.
+The files contain machine code and pickles, so they are used only if no other user could have written them.
 """
 
 from __future__ import annotations
@@ -27,19 +29,21 @@ from .user_folder import user_folder
 
 PACKAGE = Path(__file__).parents[1]
 SHIPPED = PACKAGE / "compiled"
-"""Kernels that came with the wheel, read-only."""
+"""Kernels that are shipped in the wheel, read-only."""
 KEEP_SECONDS = 30 * 86_400
-"""Kernels that nothing has loaded for this long are deleted."""
+"""Kernels that no process has loaded for this long are deleted."""
 _DAY = 86_400
 
 notices: list[Callable[[str], None]] = []
-"""Called with the name of each kernel that is compiled, not found here; with "" when it can be called."""
+"""Functions that are called with the name of each kernel that has to be compiled, and with "" when it is
+ready.
+"""
 loaded: set[str] = set()
 """Names of the files that this process has read or written."""
 
 _IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 _PROSE = re.compile(r'^[ \t]*"""(?:[^"]|"(?!""))*"""[ \t]*$|[ \t]+# [^"\'\n]*$|^#.*$', re.MULTILINE)
-"""Docstrings and comments: no machine code depends on them."""
+"""Matches docstrings and comments, on which no machine code depends."""
 
 
 @cache
@@ -49,7 +53,7 @@ def _is_file(name: str) -> bool:
 
 @cache
 def _imports(path: Path) -> tuple[Path, ...]:
-    """Files of this package that a file imports at its top level."""
+    """The files of this package that a file imports at its top level."""
     return tuple(map(Path, dict.fromkeys(_find_imports(path))))
 
 
@@ -70,7 +74,7 @@ def _find_imports(path: Path) -> Iterator[str]:
 
 
 def _reached(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Files, and all of this package that they import, directly or not, sorted."""
+    """These files, and all files of this package that they import, directly or not, sorted."""
     found = set(paths)
     ahead = list(found)
     while ahead:
@@ -83,7 +87,7 @@ def _reached(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 @cache
 def closure(path: Path) -> tuple[Path, ...]:
-    """A file and all of this package that it imports, directly or not, sorted."""
+    """A file, and all files of this package that it imports, directly or not, sorted."""
     return _reached([path])
 
 
@@ -96,13 +100,15 @@ def _digest(path: Path) -> bytes:
 
 @cache
 def fingerprint(path: Path) -> str:
-    """What the machine code of a kernel module depends on: code of its closure, flags of the compiler."""
+    """A hash of everything that the machine code of a kernel module depends on: the code of its closure, and
+    compiler flags.
+    """
     return _fingerprint(closure(path))
 
 
 @cache
 def all_kernels() -> str:
-    """Fingerprint of every kernel of the package: changes with any of them."""
+    """The fingerprint of all kernels of the package, which changes with any of them."""
     return _fingerprint(_reached(PACKAGE.rglob("*_kernel.py")))
 
 
@@ -120,20 +126,22 @@ def cache_folder() -> Path:
 
 
 def folder_of(path: Path) -> str:
-    """Folder of a kernel module's files, below that of a target: its dotted name and its fingerprint."""
+    """The folder of a kernel module's files within that of a target: its dotted name and its fingerprint."""
     inside = path.is_relative_to(PACKAGE)
     name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts) if inside else path.stem
     return f"{name}/{fingerprint(path)}"
 
 
 def notify(name: str) -> None:
-    """Call all `notices`."""
+    """Call all functions in `notices`."""
     for notice in notices:
         notice(name)
 
 
 def foreign(state: os.stat_result) -> str | None:
-    """Why a file or folder could be another user's work; None: only this user or root could write it."""
+    """The reason why another user could have written a file or folder; None if only
+    this user or root could.
+    """
     if not hasattr(os, "getuid"):  # Windows
         return None
     if state.st_uid not in (os.getuid(), 0):
@@ -159,7 +167,9 @@ def _distrusted(folder: Path) -> bool:
 
 
 def find(name: str) -> Path | None:
-    """A file of either folder, if only this user or root could write it."""
+    """The path of a file in the package or the user's cache, if only this user or
+    root could have written it.
+    """
     if (path := SHIPPED / name).is_file():
         return path
     folder = cache_folder()
@@ -172,7 +182,7 @@ def find(name: str) -> Path | None:
 
 
 def read(name: str) -> bytes | None:
-    """A file's contents; notes that it is in use."""
+    """The content of a file, or None; notes that the file is in use."""
     if (path := find(name)) is None:
         return None
     try:
@@ -187,7 +197,7 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, content: bytes) -> None:
-    """Keep a file, if the user's folder can be written."""
+    """Write a file into the user's cache, if that is possible."""
     if _distrusted(cache_folder()):
         return
     path = cache_folder() / name
@@ -202,8 +212,8 @@ def write(name: str, content: bytes) -> None:
 
 
 def prune() -> None:
-    """Delete kernels that nothing has loaded for long: those of older versions. Those of this one stay, also
-    if the machine's clock is far ahead.
+    """Delete kernels that no process has loaded for KEEP_SECONDS, which belong to older versions. Those of
+    this version are kept, even if the machine's clock is far ahead.
     """
     current = {folder_of(path) for path in PACKAGE.rglob("*_kernel.py")}
     oldest = time.time() - KEEP_SECONDS

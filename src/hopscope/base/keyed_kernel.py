@@ -1,8 +1,10 @@
-"""Keyed hashing of words of 64 bits, compiled.
+"""Keyed hashing of 64-bit words, compiled.
 
-Multilinear hashing (Thorup, "High Speed Hashing for Integers and Strings", section 3.5): the sum of each
-32 bits times a secret key.  Two inputs, however chosen, collide in at most one of 2^32 sets of keys.
-`keys` is an array of uint64 that has them, odd and secret (`hash_keys`); other values may follow them.
+Multilinear hashing (Thorup, "High Speed Hashing for Integers and Strings", section 3.5): each 32 bits are
+multiplied by a secret key, and the products are added.  Two inputs, however chosen, collide for at most one
+of 2^32 sets of keys.
+
+`keys` is a uint64 array that begins with the keys, which are odd and secret (`hash_keys`).
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ HALF = U64(0xFFFFFFFF)
 
 @inlined
 def weigh(keys: Any, first: Any, word: Any) -> Any:
-    """Share of a word in a sum: its halves times the keys `first` and `first + 1`."""
+    """The part of a sum that a word contributes: its halves times the keys `first` and `first + 1`."""
     return (word & HALF) * keys[U64(first)] + (word >> U64(32)) * keys[U64(first + 1)]
 
 
 @inlined
 def spread(total: Any) -> Any:
-    """A sum with its bits mixed, so that the low ones depend on all."""
+    """Mix the bits of a sum, so that the low bits depend on all bits."""
     total ^= total >> U64(32)
     total *= U64(0xFF51AFD7ED558CCD)
     return total ^ (total >> U64(29))

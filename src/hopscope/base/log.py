@@ -1,6 +1,6 @@
 """Logging: human-readable on a terminal, JSON lines otherwise; repeated messages are suppressed.
 
-Level and format may change while a process runs: loggers share one list of processors.
+Level and format can be changed while a process runs, because all loggers share one list of processors.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ else:
 from .errors import described
 
 REPEATS = 5
-"""How often one message is logged within a period."""
+"""How often the same message is logged within PERIOD_SECONDS."""
 PERIOD_SECONDS = 10.0
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "text", "json")
 MAX_LIBRARY_TEXT = 1000
-"""Longest message of a library, in characters."""
+"""Longest message from a library, in characters."""
 
 
 class _AtLeast:
@@ -46,8 +46,9 @@ class _AtLeast:
 
 
 class _Limit:
-    """A processor that drops repetitions of a message; the next one has their number. `repeats`: what is a
-    repetition, in place of the message; `at_most`: how many a period has, in place of REPEATS.
+    """A processor that drops repetitions of a message; the next message that is logged states their number.
+    `repeats`: a key that identifies repetitions instead of the message; `at_most`: how many are logged within
+    a period instead of REPEATS.
     """
 
     def __init__(self) -> None:
@@ -69,7 +70,9 @@ class _Limit:
 
 
 class _Library(logging.Handler):
-    """Messages of libraries, one line each: without this, Python prints them with tracebacks, unlimited."""
+    """Logs messages of libraries, in one line each. Without it, Python would print them with tracebacks and
+    without a limit.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         text = " ".join(record.getMessage().split())
@@ -82,13 +85,13 @@ class _Library(logging.Handler):
 
 
 def raised_at(error: BaseException) -> str:
-    """File and line that raised an error; empty: unknown."""
+    """File and line that raised an error; empty if unknown."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 class _SafeStream:
-    """A stream without errors: if its reader has gone, the thread that logs must not end."""
+    """A stream that ignores errors: if its reader has ended, the thread that logs must not end too."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -103,7 +106,7 @@ class _SafeStream:
 
 
 def _ordered(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Put the keys that every line has first, the timestamp before all others."""
+    """Put the keys that every line has first, beginning with the timestamp."""
     return {key: event.pop(key) for key in ("timestamp", "level", "component", "event")} | dict(event)
 
 
@@ -112,9 +115,11 @@ _PROCESSORS: list[Any] = []
 
 
 def configure(stream: TextIO | None = None, *, level: str = "info", form: str = "auto") -> None:
-    """Set up logging of this process, to stderr by default; again, to change level and format.
+    """Set up logging for this process, to stderr by default. It may be called again to change level and
+    format.
 
-    `debug` also shows what libraries report. The format is `text`, `json`, or `auto`: text on a terminal.
+    The level `debug` also shows messages of libraries. The format is `text`, `json`, or `auto` (text on a
+    terminal).
     """
     stream = stream or sys.stderr
     root = logging.getLogger()
@@ -141,5 +146,5 @@ def configure(stream: TextIO | None = None, *, level: str = "info", form: str = 
 
 
 def logger(component: str) -> Any:
-    """The logger of a component; `configure` has been called."""
+    """The logger of a component; `configure` must have been called."""
     return structlog.get_logger(component=component)

@@ -1,4 +1,4 @@
-"""Names of nodes and ports, from a TOML or CSV file that the user keeps, and from what devices answer.
+"""Names of nodes and ports, from a TOML or CSV file of the user, and from devices.
 
 TOML::
 
@@ -9,9 +9,10 @@ TOML::
     [ports.7]
     2 = "to core-3"
 
-A node may be an IPv4 address, which is its id as a number: that of an agent of sFlow or an exporter of IPFIX.
+A node may be given as an IPv4 address; its id is the address as a number, as for sFlow agents and IPFIX
+exporters.
 
-CSV; an empty port names the node itself::
+CSV; a row with an empty port names the node itself::
 
     node_id,port,name
     7,,agg-1-0
@@ -35,13 +36,13 @@ from .toml import TomlError, read_toml
 MAX_NODE = 0xFFFF_FFFF
 MAX_PORT = 0xFFFF
 MAX_NAME = 64
-"""Longest name that is taken from a device, in characters: of an interface's ifAlias (RFC 2863)."""
+"""Longest name that is taken from a device, in characters: the limit of an interface's ifAlias (RFC 2863)."""
 DISCOVERED = "discovered.toml"
-"""File of the data folder with the names that devices answered."""
+"""File in the data folder with the names that were read from devices."""
 
 
 class NamesError(HopscopeError):
-    """A file of names that cannot be read: file, place, problem."""
+    """A file of names cannot be read; the message states file, place and problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,14 @@ class Names:
     def load(cls, path: Path | str | None, folder: Path | None = None) -> Names:
         """Read `path` (by its suffix: `.csv`, else TOML); None: no names. Raises NamesError.
 
-        `folder`: a data folder, whose devices name what `path` does not. The id is added to a name that
-        several nodes, or ports of one node, have, as in `leaf (7)`: people and links choose them by name.
+        `folder`: a data folder with names that were read from devices, which are used for nodes and ports
+        that `path` does not name. If several nodes, or several ports of a node, have the same name, their id
+        is added, as in `leaf (7)`, because people and links select them by name.
         """
         names = cls() if path is None else cls._read(path)
         nodes, ports = names.nodes, names.ports
         if folder is not None:
-            with suppress(NamesError):  # there is none, or the devices are asked again
+            with suppress(NamesError):  # there is no file, or it is damaged; the devices will be asked again
                 found = cls._read(folder / DISCOVERED)
                 nodes, ports = found.nodes | nodes, found.ports | ports
         of_nodes = Counter(nodes.values())
@@ -113,7 +115,7 @@ class Names:
             raise NamesError(f"{place}: port {number} of node {node_id} is named twice")
 
     def as_toml(self) -> str:
-        """A file of these names."""
+        """The content of a TOML file with these names."""
         lines = ["[nodes]", *(f'"{node}" = {_quoted(name)}' for node, name in sorted(self.nodes.items()))]
         above = None
         for (node, port), name in sorted(self.ports.items()):
@@ -143,26 +145,26 @@ class Names:
         return self.ports.get((int(node_id), int(port))) or str(int(port))
 
     def path_label(self, node_ids: object) -> str:
-        """Labels of the nodes of a path, in order, as in `leaf-1 → spine-2 → leaf-4`."""
+        """The labels of the nodes of a path, in order, such as `leaf-1 → spine-2 → leaf-4`."""
         return " → ".join(self.node_label(node) for node in node_ids)  # type: ignore[attr-defined]
 
     def find_node(self, text: str) -> int | None:
-        """Id of the node of this name, or of this number (decimal, or 0x…); None if there is none."""
+        """Id of the node with this name or number (decimal, or 0x…); None if the text is neither."""
         for node_id, name in self.nodes.items():
             if name == text:
                 return node_id
         return _number(text, MAX_NODE)
 
 
-def clean_name(text: bytes, most: int = MAX_NAME) -> str:
-    """The name that a device sent, as a line of at most `most` printable characters; empty: none."""
-    found = text[: 8 * most].decode("utf-8", "replace")
-    printable = "".join(each if each.isprintable() else " " for each in found)
-    return " ".join(printable.split())[:most].strip()
+def clean_name(text: bytes, limit: int = MAX_NAME) -> str:
+    """A name that a device sent, as a line of at most `limit` printable characters; may be empty."""
+    found = text[: 8 * limit].decode("utf-8", "replace")
+    printable = "".join(character if character.isprintable() else " " for character in found)
+    return " ".join(printable.split())[:limit].strip()
 
 
 def _quoted(name: str) -> str:
-    """A printable name as a basic string of TOML, which escapes quotes and backslashes as JSON does."""
+    """A printable name as a basic string of TOML, in which quotes and backslashes are escaped as in JSON."""
     return json.dumps(name, ensure_ascii=False)
 
 

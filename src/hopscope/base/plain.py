@@ -1,16 +1,17 @@
-"""Kernels without a compiler: their own source, run as plain Python, for small inputs and for tests.
+"""Runs kernels without a compiler: their source is executed as plain Python, for small inputs and for tests.
 
-`load` executes a kernel module in a namespace of its own, in which `base.jit` is this module: decorators
-that do nothing, integers of any size, and plain twins of the intrinsics.  Numba is not imported, and the
-compiled module of the same source may live beside it.
+`load` executes a kernel module in a namespace of its own, in which `base.jit` is this module: decorators that
+do nothing, integers of any size, and plain twins of the intrinsics.  Numba is not imported, and the compiled
+module may be loaded at the same time.
 
-What differs from compiled code:
+Differences from compiled code:
 
-* Integers do not wrap around at 64 bits: this is for kernels whose values stay within 0 to 2^64-1, as the
-  decoder's do (tests/wire/test_plain.py runs it on numbers that raise if they leave that range).
-* An index beyond the end of `bytes` or of `Rows` raises IndexError; compiled code would read what lies there.
-* Records are objects with a slot per field (`record_class`): a value that is too wide for its field is found
-  when the rows are put into an array.
+* Integers do not wrap around at 64 bits, so the values of a kernel must stay within 0 to 2^64-1. Those of the
+decoder
+  do (tests/wire/test_plain.py runs it with numbers that raise an error if they leave this range). * An index
+beyond the end of `bytes` or `Rows` raises IndexError; compiled code would read whatever is there. * Records
+are objects with a slot for each field (`record_class`), so a value that is too wide for its field is
+  noticed only when the rows are put into an array.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ CAN_SHUFFLE, shuffle_by = False, None
 def shuffled(
     octets: bytes, order: tuple[int, ...], others: bytes, dtype: np.dtype[np.void]
 ) -> tuple[Any, int]:
-    """What a function of `shuffler` writes and returns, of the bytes that it reads."""
+    """The record that a function of `shuffler` writes, and the mask that it returns, for the bytes that it
+    reads.
+    """
     raw = bytes(others[i] if place < 0 else octets[place] for i, place in enumerate(order))
     words = np.frombuffer(octets, np.uint32)
     return np.frombuffer(raw, dtype)[0], sum(1 << i for i, word in enumerate(words) if word == 0xFFFFFFFF)
@@ -135,7 +138,9 @@ def move(to: Any, to_at: int, source: Any, source_at: int, count: int) -> None:
 
 @cache
 def record_class(dtype: np.dtype[np.void]) -> type[Any]:
-    """A class whose objects stand for records of this dtype: a slot per field, in order, 0 unless given."""
+    """A class whose objects represent records of this dtype: a slot for each field,
+    in order, 0 by default.
+    """
     names = dtype.names or ()
     parameters = ", ".join(f"{name}=0" for name in names)
     lines = "".join(f"\n    self.{name} = {name}" for name in names)
@@ -146,7 +151,7 @@ def record_class(dtype: np.dtype[np.void]) -> type[Any]:
 
 
 class Rows(dict[int, Any]):
-    """A block of records, made on first access. IndexError beyond `room`."""
+    """A block of records, which are made at the first access. IndexError beyond `room`."""
 
     def __init__(self, dtype: np.dtype[np.void], room: int = sys.maxsize) -> None:
         super().__init__()
@@ -166,7 +171,7 @@ class Rows(dict[int, Any]):
 
 
 class Loader:
-    """Loads kernel modules with twins of `base.jit` that are the attributes of `jit`."""
+    """Loads kernel modules as plain Python; `jit` stands in for `base.jit`."""
 
     def __init__(self, jit: Any) -> None:
         self._jit = jit
@@ -219,5 +224,5 @@ _LOADER = Loader(sys.modules[__name__])
 
 
 def load(name: str) -> ModuleType:
-    """A kernel module by its full name, as plain Python; the same object every time."""
+    """The kernel module with this full name, as plain Python; always the same object."""
     return _LOADER.load(name)

@@ -1,4 +1,4 @@
-"""Files in TOML."""
+"""Reads TOML files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ _PLACE = re.compile(r" \(at (?:line (\d+), (column \d+)|end of document)\)$")
 
 
 class TomlError(ValueError):
-    """A file is no TOML; the message is `LINE: why`, to be written after the file's name and a colon."""
+    """A file is not valid TOML; the message is `LINE: why`, to be put after the file's name and a colon."""
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """What is in a file. Raises OSError, UnicodeDecodeError and TomlError."""
+    """The content of a file. Raises OSError, UnicodeDecodeError and TomlError."""
     text = file.read_text(encoding="utf-8-sig")
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise TomlError("1: tables or lists are nested too deeply") from None
-    except ValueError as error:  # TOMLDecodeError is one; others name no place, as of numbers of 5,000 digits
+    except (
+        ValueError
+    ) as error:  # also TOMLDecodeError; other errors, such as for numbers of 5,000 digits, state no place
         why = str(error)
         place = _PLACE.search(why)
         line, column = place.groups() if place else (None, None)

@@ -9,9 +9,11 @@ import platformdirs
 
 
 def user_folder(kind: Literal["cache", "config", "data"]) -> Path:
-    """Hopscope's folder of this kind; it is in `/` if the user has no home, as in some containers."""
+    """Hopscope's folder of this kind; it is in `/` if the user has no home, for
+    example in some containers.
+    """
     try:
         folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hopscope"))
-    except RuntimeError:  # neither HOME nor the list of users says where it is
+    except RuntimeError:  # neither HOME nor the list of users states it
         folder = Path("~")
     return folder if folder.is_absolute() else Path("/", f".{kind}", "hopscope")

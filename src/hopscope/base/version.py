@@ -1,3 +1,3 @@
-"""The version, which files and messages carry."""
+"""The version, which is written into files and messages."""
 
 VERSION = "0.2.0.dev0"

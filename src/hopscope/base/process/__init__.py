@@ -1,1 +1,1 @@
-"""Processes and their loops: processors, memory, titles, what systemd sees, when to stop, control socket."""
+"""Processes and their loops: CPUs, memory, titles, notifications to systemd, stopping, control socket."""

@@ -1,4 +1,4 @@
-"""Processors that the threads of this process run on; NUMA nodes of processors and interfaces."""
+"""The CPUs on which threads of this process run; NUMA nodes of CPUs and interfaces."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _rest: set[int] = set()
 
 
 def allowed() -> set[int]:
-    """Processors that this thread may run on; empty: unknown."""
+    """The CPUs on which this thread may run; empty if unknown."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 def pin(processors: set[int], rest: set[int]) -> None:
-    """Have this thread, and those that it starts, run on these processors; `leave` goes to the rest.
+    """Make this thread, and the threads that it starts, run on these CPUs; `leave` switches to `rest`.
 
-    Raises OSError if it may run on none of them.
+    Raises OSError if the thread may run on none of them.
     """
     _rest.update(rest)
     os.sched_setaffinity(0, processors)
 
 
 def leave() -> None:
-    """Have this thread run on the rest of the processors, if the thread that started it was pinned."""
+    """Make this thread run on the rest of the CPUs, if the thread that started it was pinned."""
     if _rest:
         os.sched_setaffinity(0, _rest)
 
 
 def nodes(folder: Path = NODES) -> dict[int, set[int]]:
-    """Processors of each NUMA node that has some; empty: unknown."""
+    """The CPUs of each NUMA node that has any; empty if unknown."""
     found = {}
     for path in folder.glob("node[0-9]*/cpulist"):
         if processors := read_list(path.read_text()):
@@ -40,7 +40,7 @@ def nodes(folder: Path = NODES) -> dict[int, set[int]]:
 
 
 def node_of(interface: str, folder: Path = INTERFACES) -> int | None:
-    """NUMA node of a network interface; None: unknown, or it has none."""
+    """NUMA node of a network interface; None if unknown, or it has none."""
     try:
         node = int((folder / interface / "device" / "numa_node").read_text())
     except (OSError, ValueError):
@@ -49,7 +49,7 @@ def node_of(interface: str, folder: Path = INTERFACES) -> int | None:
 
 
 def read_list(text: str) -> set[int]:
-    """Numbers of a list as `0-3,8` (cpuset(7))."""
+    """The numbers in a list such as `0-3,8` (cpuset(7))."""
     found = set[int]()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -59,7 +59,7 @@ def read_list(text: str) -> set[int]:
 
 
 def as_list(numbers: set[int]) -> str:
-    """The same of numbers."""
+    """The inverse of `read_list`."""
     runs = list[list[int]]()
     for number in sorted(numbers):
         if runs and runs[-1][-1] == number - 1:

@@ -1,4 +1,4 @@
-"""A process of ours that serves this one, as one that may crash, hang, or be limited."""
+"""A process that works for this one, separately because it may crash, hang, or be restricted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 
 
 class Child:
-    """An interpreter that runs `serve()` of a module, and gets a socket over its stdin for each `connect`.
+    """An interpreter that runs `serve()` of a module, and receives a socket over its stdin for each
+    `connect`.
 
     It starts when it is needed, and again if it has ended. It must end when its stdin is closed. Threads may
-    share it. `begin` is called with stdin's other end whenever it has started.
+    share it. `begin` is called with the other end of stdin whenever it has started.
     """
 
     def __init__(
@@ -30,16 +31,16 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """0: it does not run."""
+        """Pid of the process; 0 if it is not running."""
         with self._lock:
             process = self._process
             return process.pid if process is not None and process.poll() is None else 0
 
     def connect(self) -> socket.socket:
-        """A socket to it. OSError: it cannot be started."""
+        """A socket connected to the process. OSError: it cannot be started."""
         ours, theirs = socket.socketpair()
         with self._lock, theirs:
-            for last in (False, True):  # one that has ended is replaced
+            for last in (False, True):  # if the process has ended, the second attempt starts another
                 try:
                     socket.send_fds(self._started(), [b"\0"], [theirs.fileno()])
                     break
@@ -51,7 +52,7 @@ class Child:
         return ours
 
     def end(self, *, kill: bool = False, pid: int | None = None) -> None:
-        """Let it end, or kill it, and wait for that; not if another one than `pid` runs by now."""
+        """End or kill the process, and wait until it has ended; not if its pid is no longer `pid`."""
         with self._lock:
             if self._process is None or pid in (None, self._process.pid):
                 self._end(kill=kill)

@@ -1,4 +1,4 @@
-"""Client of the control socket, on which the supervisor takes changes (ARCHITECTURE.md has the protocol)."""
+"""Client of the control socket, on which the supervisor accepts changes (protocol: see ARCHITECTURE.md)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 SOCKET_NAME = "control.sock"
 LINE_BYTES = 2 * 1024 * 1024
-"""Longest request and longest answer."""
+"""Size of the longest request, and of the longest answer."""
 MAX_BY = 200
 """Longest `by`, in characters."""
 _SOCKET_PATH_BYTES = 107  # sun_path, less its terminating zero (unix(7))
 
 
 class ControlError(Exception):
-    """The supervisor cannot be reached, or rejects; the message is one line for the user."""
+    """The supervisor cannot be reached, or has rejected a request; the message is one line for the user."""
 
 
 class RejectedError(ControlError):
@@ -27,13 +27,13 @@ class RejectedError(ControlError):
 
 
 class UnansweredError(ControlError):
-    """The supervisor has the request, and gave no answer that can be read: it may have done what it was
-    asked, or may yet.
+    """The supervisor has received the request, but gave no readable answer. It may have fulfilled the
+    request, or may still do so.
     """
 
 
 def not_running(folder: Path) -> str:
-    """What to say where there is no collector, or where it is closed to this user."""
+    """The message if no collector is running, or this user may not access it."""
     for path, right in ((folder, os.X_OK), (folder / SOCKET_NAME, os.W_OK)):
         if os.access(path, os.F_OK) and not os.access(path, right):
             return f"the collector on {folder} answers its user ({_owner(path)}) and root: run this as such"
@@ -50,7 +50,9 @@ def _owner(path: Path) -> str:
 
 @contextmanager
 def socket_path(folder: Path) -> Iterator[str]:
-    """A path of the socket in `folder` that fits a socket's name, however long the folder's is."""
+    """A path of the socket in `folder` that is short enough for a socket address,
+    however long `folder` is.
+    """
     path = str(folder / SOCKET_NAME)
     if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES:
         yield path
@@ -66,7 +68,7 @@ def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict
     """Send one request to the supervisor of `folder` and return its answer.
 
     Raises ControlError if there is no collector, UnansweredError if it does not answer within `timeout`
-    seconds, RejectedError if it rejects.
+    seconds, RejectedError if it rejects the request.
     """
     failed: type[ControlError] = ControlError
     try:

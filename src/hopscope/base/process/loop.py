@@ -1,4 +1,6 @@
-"""The loop of every process that receives: turns, a pause after little work, then drain and close."""
+"""The loop of every process that receives: turns with a pause after little work, and at the end drain and
+close.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +15,27 @@ from ..log import logger
 from .stop import Stop
 
 DOZE_SECONDS = 0.02
-"""Longest such wait: the process has other things to look at."""
+"""Longest wait for sockets, since the process has other things to check."""
 SHORTEST_SECONDS = 0.0005
-"""Shortest sleep of a process that gathers."""
+"""Shortest sleep of `Gather`."""
 QUICK_SECONDS = 0.0025
-"""Sleep of a process that gathers, while little arrives: what a batch costs hardly matters then, and events
-come sooner."""
+"""Sleep of `Gather` while little arrives. Then the cost of a batch hardly matters, and events should come
+soon.
+"""
 _late = 0
 
 
 class Process(Protocol):
-    """What a loop runs."""
+    """The work that a loop runs."""
 
     def turn(self) -> int:
         """Process what has arrived, without waiting; returns its amount."""
 
     def drain(self) -> None:
-        """Take what the sockets still hold; new work may keep coming."""
+        """Take everything that sockets still hold; new work may keep arriving meanwhile."""
 
     def close(self) -> None:
-        """Finish what was taken, and close."""
+        """Finish the work that was taken, and close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Pause:
 
     seconds: float
     below: int
-    """Turns that found less than this are followed by a pause."""
+    """A pause follows turns that found less than this."""
 
     def __call__(self, found: int) -> None:
         """Sleep, unless enough was found."""
@@ -51,14 +54,15 @@ class Pause:
 
 @dataclass(slots=True)
 class Gather:
-    """Sleeps as long as `amount` took to arrive of late, so that so much is processed together; if even
-    `longest` is too short for that, less and less long: QUICK_SECONDS while little arrives.
+    """Sleeps for as long as `amount` recently took to arrive, so that so much is processed together. If less
+    than that arrives within `longest`, it sleeps for a shorter time, down to QUICK_SECONDS while little
+    arrives.
     """
 
     amount: int
     enough: int
-    """After a turn that found so much there is no sleep: more may wait already. If `longest` brings less, the
-    sleep is shorter."""
+    """After a turn that found this much, there is no sleep, since more may already be waiting. If less
+    arrives within `longest`, the sleep is shorter."""
     longest: float
     """Seconds."""
     _seconds: float = SHORTEST_SECONDS
@@ -81,7 +85,7 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Hurry:
-    """A short pause while something is under way, else a longer one."""
+    """Makes a short pause while something is under way, else a longer one."""
 
     under_way: Callable[[], bool]
     short: Callable[[int], object]
@@ -94,8 +98,8 @@ class Hurry:
 
 @dataclass(slots=True)
 class Doze:
-    """A pause that waits for sockets after a turn without work: a process without traffic takes hardly any
-    time, and one with little traffic takes what comes at once.
+    """A pause that waits for sockets after a turn without work, so that a process without traffic uses hardly
+    any CPU time, and a process with little traffic reacts at once.
     """
 
     pause: Callable[[int], object]
@@ -106,8 +110,8 @@ class Doze:
     _woken: bool = False
 
     def __call__(self, found: int) -> None:
-        """Pause; without work wait until something arrives, for `longest` at most."""
-        if found or self._woken:  # what wakes without giving work would turn it at once
+        """Pause; if there was no work, wait until something arrives, for at most `longest`."""
+        if found or self._woken:  # a socket may wake it without giving work, again and again
             self._woken = False
             self.pause(found)
             return
@@ -124,7 +128,7 @@ class Timer:
         self.period_ns, self.due_ns = period_ns, due_ns
 
     def __call__(self, now_ns: int) -> bool:
-        """Whether it is due; then it is due again a period from now."""
+        """Whether it is due; if so, it is due again a period from now."""
         if now_ns < self.due_ns:
             return False
         self.due_ns = now_ns + self.period_ns
@@ -132,10 +136,11 @@ class Timer:
 
 
 def run(process: Process, stop: Stop, idle: Callable[[int], object]) -> None:
-    """Turn until `stop` is set, then drain; close in any case. `idle` gets what each turn found.
+    """Turn until `stop` is set, then drain; close in any case. `idle` is called with the amount that each
+    turn found.
 
-    No turn should call a kernel for the first time, since frames wait while it is compiled or loaded: such
-    kernels are counted (`late_kernels`) and logged.
+    No turn should call a kernel for the first time, since frames would wait while it is compiled or loaded;
+    such kernels are counted (`late_kernels`) and logged.
     """
     global _late
     known, _late = len(loaded), 0
@@ -154,12 +159,12 @@ def run(process: Process, stop: Stop, idle: Callable[[int], object]) -> None:
 
 
 def late_kernels() -> int:
-    """Kernels that turns of this process's loop called for the first time."""
+    """Number of kernels that turns of this process's loop called for the first time."""
     return _late
 
 
 def _note_late(earlier: set[str]) -> None:
-    """Count and log the kernels that were loaded since `earlier`, which is brought up to date."""
+    """Count and log the kernels that are loaded but not in `earlier`, and add them to it."""
     global _late
     new = sorted(name for name in loaded - earlier if name.endswith(".entry"))
     earlier |= loaded

@@ -1,4 +1,4 @@
-"""A loop of asyncio in a thread of its own, for clients that are asynchronous, in code that is not."""
+"""An asyncio event loop in a thread, for using asynchronous clients in code that is not asynchronous."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ T = TypeVar("T")
 
 
 def _concerns(record: logging.LogRecord) -> bool:
-    """Not what asyncio says when a connection over TLS ends whose client has upgraded it, as that of NATS."""
+    """Whether to log a message of asyncio: not the one about the end of a connection that its client has
+    upgraded to TLS, as the client of NATS does.
+    """
     return "eof_received" not in str(record.msg)
 
 
@@ -20,7 +22,7 @@ logging.getLogger("asyncio").addFilter(_concerns)
 
 
 class LoopThread:
-    """A loop that runs from construction until `close`."""
+    """An event loop that runs from construction until `close`."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -28,7 +30,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Run in the loop, and wait for the result; TimeoutError after `seconds`."""
+        """Run a coroutine in the loop, and wait for its result; TimeoutError after `seconds`."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(seconds)
@@ -37,7 +39,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel what still runs, and end the thread."""
+        """Cancel the tasks that still run, and end the thread."""
         if self.loop.is_closed():
             return
         asyncio.run_coroutine_threadsafe(self._end(), self.loop).result()
@@ -50,4 +52,4 @@ class LoopThread:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        await asyncio.sleep(0)  # transports close their sockets in the next turn
+        await asyncio.sleep(0)  # transports close their sockets in the next turn of the loop

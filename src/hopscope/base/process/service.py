@@ -1,6 +1,6 @@
-"""What this process tells systemd (sd_notify(3)): its state, and open files that its next start gets back.
+"""Notifications to systemd (sd_notify(3)): the state of this process, and open files for its next start.
 
-Outside a unit with Type=notify nothing is sent.
+Outside a unit with Type=notify, nothing is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST_FILE = 3  # SD_LISTEN_FDS_START
 
 
 class Service:
-    """The unit that this process is the main process of."""
+    """The unit whose main process this is."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._address = environment.get("NOTIFY_SOCKET", "")
@@ -30,13 +30,13 @@ class Service:
         own = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         watched = bool(self._address) and own and microseconds.isdecimal()
         self._interval = int(microseconds) / 2e6 if watched else float("inf")
-        """Seconds between two signs of life: half of the limit."""
+        """Interval between watchdog notifications, seconds: half of the unit's limit."""
         self._due = time.monotonic() + self._interval
         self._passed = _passed(environment)
 
     def kept(self) -> list[tuple[str, int]]:
-        """Names and descriptors of the files that were passed to this process, once (sd_listen_fds(3)): those
-        that an earlier one gave to `keep`, and those of socket units.
+        """Names and descriptors of the files that were passed to this process (sd_listen_fds(3)): those that
+        an earlier process gave to `keep`, and those of socket units. They are returned only once.
         """
         passed, self._passed = self._passed, []
         for _, descriptor in passed:
@@ -44,18 +44,20 @@ class Service:
         return passed
 
     def keep(self, name: str, descriptor: int) -> None:
-        """Have a file kept for the next process of this unit, until the unit stops for good.
+        """Ask systemd to keep a file for the next process of this unit, until the unit stops for good.
 
-        Nothing is kept where the unit has no FileDescriptorStoreMax.
+        Nothing is kept if the unit has no FileDescriptorStoreMax.
         """
         self._send(f"FDSTORE=1\nFDPOLL=0\nFDNAME={name}", [descriptor])
 
     def forget(self, name: str) -> None:
-        """The opposite of `keep`, for all files of this name."""
+        """Ask systemd to no longer keep the files with this name."""
         self._send(f"FDSTOREREMOVE=1\nFDNAME={name}")
 
     def wait(self) -> None:
-        """Wait until what was sent has been done, for some seconds at most (sd_notify_barrier(3))."""
+        """Wait until systemd has handled everything that was sent, at most _DONE_SECONDS
+        (sd_notify_barrier(3)).
+        """
         read, write = os.pipe()
         self._send("BARRIER=1", [write])
         os.close(write)
@@ -65,33 +67,35 @@ class Service:
         os.close(read)
 
     def ready(self) -> None:
-        """It works, again after `reloading`."""
+        """Tell systemd that the process is ready; also after `reloading`."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """It reads its settings again."""
+        """Tell systemd that the process is reading its settings again."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self) -> None:
-        """It ends."""
+        """Tell systemd that the process is stopping."""
         self._send("STOPPING=1")
 
     def alive(self) -> None:
-        """A sign of life, sent when one is due: systemd restarts a unit that gives none for WatchdogSec."""
+        """Send a watchdog notification when one is due: without any for WatchdogSec, systemd restarts the
+        unit.
+        """
         now = time.monotonic()
         if now >= self._due:
             self._due = now + self._interval
             self._send("WATCHDOG=1")
 
     def watched(self, stop: Stop) -> Stop:
-        """The same stop for a loop that is alive while it asks whether it should stop."""
+        """The same stop, for a loop that counts as alive while it checks whether it should stop."""
         return _Watched(self, stop)
 
     def _send(self, state: str, files: Sequence[int] = ()) -> None:
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            sender.settimeout(_SEND_SECONDS)  # a service does not wait for who looks after it
+            sender.settimeout(_SEND_SECONDS)  # the service must not hang because of systemd
             sender.connect(self._address)
             socket.send_fds(sender, [state.encode()], files)
 
@@ -115,6 +119,6 @@ class _Watched:
         return self._stop.is_set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds; whether to stop."""
+        """Wait at most `timeout` seconds; returns whether to stop."""
         self._service.alive()
         return self._stop.wait(timeout)

@@ -1,4 +1,4 @@
-"""What other users see of a process: its name, and its command line (proc(5), prctl(2))."""
+"""The name and command line of a process, which other users can see (proc(5), prctl(2))."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _ARG_START = 45
-"""Field of /proc/PID/stat, after the name: where the command line begins in memory; in the next, it ends."""
+"""Index of a field in /proc/PID/stat after the name: the address where the command line begins; the next
+field is the address of its end."""
 
 
 def show_name(name: str) -> None:
-    """Show in ps(1) which process of Hopscope this is, in place of the command line that it has inherited."""
+    """Make ps(1) show which process of Hopscope this is, instead of the inherited command line."""
     title = f"hopscope: {name}".encode()
     start, end = _arguments()
     if start:
@@ -36,7 +37,9 @@ def hide_arguments(secrets: Iterable[str]) -> None:
 
 
 def _arguments() -> tuple[int, int]:
-    """Where the command line begins and ends; 0 where the kernel, or what emulates one, does not say it."""
+    """The addresses where the command line begins and ends; 0 if the kernel (or its
+    emulation) does not tell.
+    """
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     start, end = map(int, fields[_ARG_START : _ARG_START + 2] or (0, 0))
     return start, end
