@@ -24,15 +24,15 @@ IN, OUT, QUEUE = 1, 2, 3
 RATE = 256
 """Packets per sampled packet."""
 SPEED = 10_000_000_000
-"""Of each port, bit/s."""
+"""Rate of each port, bit/s."""
 CALM_BYTES, FULL_BYTES = 4_000, 400_000
-"""Depth of a queue, usual and while it is full."""
+"""Depth of a queue, normally and while it is full."""
 PERIOD, FULL_FROM, FULL_UNTIL = 10.0, 4.0, 5.0
-"""In every ten seconds, from when until when the queue of the second switch is full, s."""
+"""In every period, the queue of the second switch is full from FULL_FROM to FULL_UNTIL, s."""
 TICK = 0.5
-"""Time between two reports of a node, s."""
+"""Interval between the reports of a node, s."""
 TEMPLATE_TICKS = 10
-"""Ticks between two transmissions of the template."""
+"""Number of ticks between transmissions of the template."""
 _FLOWS, _FRAME = 20, 1000
 _FIELDS = ((8, 4), (12, 4), (4, 1), (7, 2), (11, 2), (10, 4), (14, 4), (2, 8), (530, 4))
 _TEMPLATE = 256
@@ -40,7 +40,7 @@ _TEMPLATE = 256
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """A datagram to the listener of its kind, and the number of reports that a collector makes of it."""
+    """A datagram to the listener of its kind, and the number of reports that a collector makes from it."""
 
     kind: str
     payload: bytes

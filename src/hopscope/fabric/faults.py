@@ -48,9 +48,9 @@ class Fault:
     loss: float = 0.01
     """Lossy port: share of packets lost."""
     delay_ns: int = 2_000_000
-    """Slow hop: added to every packet, ns."""
+    """Slow hop: delay that is added to every packet, ns."""
     fill: float = 0.4
-    """Microburst: share of the port's buffer that a burst fills, about; above 1 packets are dropped."""
+    """Microburst: approximate share of the port's buffer that a burst fills; above 1, packets are dropped."""
 
     @property
     def end(self) -> float:
@@ -177,13 +177,13 @@ def incast(
 def _senders(topology: Topology, fault: Fault, rng: np.random.Generator) -> Records:
     """Flows through the port whose paths share the links before it evenly, FLOW [senders]."""
     port = topology.ports[fault.port]
-    stage, everybody = int(port["stage"]), list(range(topology.hosts))
+    stage, all_hosts = int(port["stage"]), list(range(topology.hosts))
     if port["buffer_id"] == 0:
-        sources, targets = topology.hosts_below(int(port["switch"])), everybody
+        sources, targets = topology.hosts_below(int(port["switch"])), all_hosts
     elif port["peer_switch"] >= 0:
-        sources, targets = everybody, topology.hosts_below(int(port["peer_switch"]))
+        sources, targets = all_hosts, topology.hosts_below(int(port["peer_switch"]))
     else:
-        sources, targets = everybody, [int(port["peer_host"])]
+        sources, targets = all_hosts, [int(port["peer_host"])]
     count = 8192
     src, dst = rng.choice(sources, count), rng.choice(targets, count)
     apart = src != dst

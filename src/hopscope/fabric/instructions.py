@@ -6,7 +6,6 @@ from ..wire.records import Have, Records
 from ..wire.versions import REPORT_VERSIONS
 from .ports import FabricError
 
-"""Report versions as text, and in records; INT's version goes with them (2.0: INT 2.1)."""
 INSTRUCTIONS = {5: 0xFF00, 10: 0xFF00, 20: 0xFF80}
 """All fields defined by an INT version."""
 
@@ -24,7 +23,7 @@ _FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
     )
     for version in REPORT_VERSIONS.values()
 }
-"""Fields of instruction bits 0, 1, … of each version, and their words."""
+"""Fields of instruction bits 0, 1, … of each version, and their sizes in words."""
 
 _PARTS = {
     Have.NODE_ID: ("node_id",),
@@ -55,7 +54,7 @@ def fields_of(version: int, instructions: int) -> tuple[int, int]:
 
 
 def clear_absent(hops: Records, present: int) -> None:
-    """Set the fields of HOP rows that `present` does not name to 0."""
+    """Set the fields of HOP rows that are not in `present` to 0."""
     for have, names in _PARTS.items():
         if not present & have:
             for name in names:

@@ -1,4 +1,6 @@
-"""Reports for load tests: any number of hops, fields and flows; once known, their values cause no events."""
+"""Reports for load tests, with any number of hops, fields and flows. Once flows are known, they cause no
+events.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ FIELDS = {1: 0x8000, 8: 0xFF00}
 """Instruction bitmaps: the node id alone, or the first eight fields of INT 2.x (44 bytes a hop)."""
 SWITCHES = 20
 BLOCK = 16_384
-"""Fewest reports that `Load` makes; a power of two."""
+"""Smallest number of reports that `Load` makes; a power of two."""
 LOOPBACK = 0x7F010101
-"""127.1.1.1: the first source; those of `simulate` begin at 127.0.1.1."""
+"""127.1.1.1, the first source; the sources of `simulate` begin at 127.0.1.1."""
 BENCHMARK = 0xC6120101
 """198.18.1.1, of a network for benchmarks (RFC 2544): the first source of Ethernet frames."""
 SEQUENCES = 1 << 22
@@ -34,7 +36,7 @@ def report_batch(
 
 
 def reports_of(flow: npt.NDArray[np.uint32], hops: int, fields: int, sequence: int = 0) -> ReportBatch:
-    """The same about these flows, uint32 [reports]."""
+    """As `report_batch`, with the flow of each report given by `flow`, uint32 [reports]."""
     count = len(flow)
     reports = new_reports(count)
     reports["source_lo"] = mapped_v4(np.full(count, 0x7F000001, np.uint32))
@@ -65,17 +67,19 @@ def reports_of(flow: npt.NDArray[np.uint32], hops: int, fields: int, sequence: i
 
 
 def payloads(count: int, hops: int, fields: int, flows: int, sequence: int = 0) -> FrameBatch:
-    """The same as UDP payloads from one source."""
+    """As `report_batch`, but as UDP payloads from one source."""
     return encode_reports(report_batch(count, hops, fields, flows, sequence), link=Link.UDP_PAYLOAD)
 
 
 def block_of(flows: int) -> int:
-    """Reports that `Load` makes, and then sends again with other sequence numbers: each flow has one."""
+    """How many reports `Load` makes, at least one for each flow; it sends them again with other sequence
+    numbers.
+    """
     return max(BLOCK, 1 << (flows - 1).bit_length())
 
 
 class Load:
-    """An endless stream of datagrams of reports from several sources, each with sequence numbers of its own.
+    """An endless stream of datagrams with reports from several sources, each with its own sequence numbers.
 
     Sources take turns after `run` datagrams, so `sources * run * grouped` must divide BLOCK.
     """

@@ -1,4 +1,4 @@
-"""Play a simulation in real time, in small bursts."""
+"""Plays a simulation in real time, in small bursts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..wire.records import FrameBatch
 from .simulation import Simulation
 
 WINDOW = 0.02
-"""Simulated seconds per step: long, since most of a short one is spent in calls."""
+"""Simulated seconds per step; not shorter, since most of the time of a short step is spent in calls."""
 BURSTS = 8
-"""Bursts per window, so that no receiver's buffer has to hold a whole window."""
+"""Number of bursts in a window, so that a receiver need not buffer a whole window."""
 MAX_LAG_S = 0.5
-"""At this lag (s) the clock is set back, since a long rush would only lose reports."""
+"""At this lag (s), the clock is set back, since a long rush would only lose reports."""
 
 
 def play(
@@ -30,7 +30,7 @@ def play(
 ) -> float:
     """Run a simulation for `seconds` (None: unlimited), sending reports when they are due, until `stop()`.
 
-    When late it sends at up to three times the speed. Returns the seconds by which the clock was set back.
+    When late, it sends at up to three times the speed. Returns the seconds by which the clock was set back.
     """
     begin = clock() - simulation.now
     first, number, slipped = simulation.now, 0, 0.0

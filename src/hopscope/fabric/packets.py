@@ -15,7 +15,7 @@ _TCP_CHECKSUM = 16
 
 
 def int_packets(batch: ReportBatch) -> FrameBatch:
-    """The INT-MD packets that reports of a simulation are about.
+    """The INT-MD packets that the reports of a simulation describe.
 
     Ethernet, IPv4, TCP or UDP, INT with the hops of the whole path, and a payload of zeros.
 

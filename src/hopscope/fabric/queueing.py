@@ -56,7 +56,7 @@ class Network:
         self._kernel = queueing_kernel
         self.topology = topology
         self.ports = port_states(topology, link)
-        """PORT_STATE [ports]: faults change it, readers take counters from it."""
+        """PORT_STATE [ports]; faults change it, and readers take counters from it."""
         self._members, self._group_at = groups(topology, self.ports)
         self._packets = np.zeros(8192, PACKET)
         self._count = 0
@@ -140,7 +140,9 @@ class Network:
 
 
 def sorting(rows: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """Where the kernel sorts up to `rows` packets by time: its work space, then the sorted keys."""
+    """The arrays in which the kernel sorts up to `rows` packets by time: its work space, then the sorted
+    keys.
+    """
     return np.zeros(rows, np.uint64), np.zeros(rows + 1, np.int64), np.zeros(rows, np.uint64)
 
 

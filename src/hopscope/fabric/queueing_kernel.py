@@ -96,8 +96,9 @@ def arrivals(
     """Sort keys (time since `start`, then row) of arrivals at `stage` before `until`, in order of time, in
     `keys`; returns their number.
 
-    Keys are put into about as many equal spans of time as there are keys, and then in order: 4 ns a key,
-    where np.sort takes 20. `found` and `ends` are work space, as long as the pool and one longer.
+    Keys are put into about as many equal spans of time as there are keys, and then in order, which takes 4 ns
+    per key instead of 20 ns with np.sort. `found` and `ends` are work space; `found` is as long as the pool,
+    `ends` one longer.
     """
     n = 0
     for row in range(count):
@@ -181,7 +182,7 @@ def drop_reason(port: Any, packet: Any, queued: Any) -> Any:
 def serve_one(ports: Any, members: Any, group_at: Any, traces: Any, packet: Any, stage: Any) -> None:
     """Process a packet at the port of its stage: it is dropped, or arrives at its next stage.
 
-    Inlined: a window of 67,000 hops takes 1.7 ms, and 2.1 with a call for each.
+    It is inlined: a window of 67,000 hops then takes 1.7 ms, and 2.1 ms with a call for each hop.
     """
     index = packet.path[stage]
     port = ports[index]

@@ -1,8 +1,8 @@
 """TCP over a fabric: a workload for monitors of losses, timeouts and flowlets.
 
-The fabric's own traffic is open loop and moves in windows; here senders react to the network, so every packet
-is a separate event and is kept: use it for some hundred thousand packets. Ports, queues and faults are those
-of the fabric.
+The fabric's own traffic is open loop and moves in windows. Here, senders react to the network, so every
+packet is a separate event, and is kept; the simulation is meant for some hundred thousand packets. Ports,
+queues and faults are those of the fabric.
 
 Senders follow RFC 5681 (slow start, congestion avoidance, fast retransmit), 6582 (NewReno) and 6298 (timer)
 in whole segments; no selective or delayed acknowledgments. An application writes bursts, and pauses when a
@@ -27,7 +27,7 @@ from .topology import FabricError, Topology, flow_hash
 from .traffic import TCP_PAYLOAD, TCP_PORTS, WEB_SEARCH, SizeDistribution
 
 END_OF_TIME = 1 << 62
-"""After every event, ps."""
+"""A time after all events, ps."""
 DEFAULT_LINK = LinkModel()
 
 
@@ -44,7 +44,7 @@ class TcpModel:
     burst_bytes: int = 0
     """Bytes per write of an application; 0: all."""
     pause_s: float = 0.002
-    """Mean of its exponential pauses, s."""
+    """Mean of the application's exponential pauses, s."""
     window: int = 128
     """Receivers' window, segments."""
     initial_window: int = 10

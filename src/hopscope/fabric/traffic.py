@@ -23,7 +23,7 @@ UDP_PAYLOADS = (128, 512, 1024, 1400)
 """Payload sizes that UDP flows choose from, bytes."""
 TCP_PORTS = (80, 443, 3306, 5432, 8080, 9000, 11211)
 UDP_PORTS = (53, 443, 3478, 5060, 8125)
-"""Not those of tunnels: the packets contain none."""
+"""Ports of tunnels are excluded, because the packets contain no tunnels."""
 TCP, UDP = 6, 17
 _BLOCK = 256
 """Arrivals drawn at a time."""

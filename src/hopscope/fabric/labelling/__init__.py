@@ -1,1 +1,1 @@
-"""INT-label simulated: packets and labels, what the controller learns, and the cost of other systems."""
+"""Simulates INT-label: packets and labels, what the controller learns, and the cost of other systems."""

@@ -50,7 +50,9 @@ MaybeSeconds = Annotated[Seconds | None, BeforeValidator(_never)]
 
 
 class FailureSettings(Section):
-    """A link that fails in both directions, or a switch with all its links; also one that is added later."""
+    """A link that fails in both directions, or a switch that fails with all its links; or one that is added
+    later.
+    """
 
     node: NodeName
     """The switch: a name such as `spine-1`, a number, or a pattern such as `spine-*`."""
@@ -59,8 +61,8 @@ class FailureSettings(Section):
     `down`, `between` (both), `hosts`, or `all` (the whole switch).
     """
     at: MaybeSeconds = None
-    """Start of the failure, s after the warm-up. Default: down from the start of the simulation; with
-    `until`, this adds a link or switch at that time.
+    """Start of the failure, s after the warm-up. Default: the start of the simulation; with `until`, this
+    means that the link or switch is added at that time.
     """
     until: MaybeSeconds = None
     """End of the failure, s after the warm-up. Default, or `never`: it lasts to the end of the experiment."""
@@ -76,7 +78,7 @@ class LossSettings(Section):
     port: NodeName = "between"
     """The port: its number, its peer, such as `to leaf-2`, or `up`, `down`, `between`, `hosts`, `all`."""
     share: float = Field(ge=0, le=1)
-    """Share of packets lost; replaces `network.loss`. If several apply to a port, the highest one."""
+    """Share of packets lost; replaces `network.loss`. If several apply to a port, the highest one counts."""
     at: MaybeSeconds = None
     """Start, s after the warm-up. Default: the start of the simulation."""
     until: MaybeSeconds = None
@@ -94,7 +96,7 @@ class Event:
     key: str
     """Place in the file, such as `failure[0]`."""
     name: str
-    """Text such as `spine-1 fails` or `leaf-0 up loses 0.3`."""
+    """A description such as `spine-1 fails` or `leaf-0 up loses 0.3`."""
     rows: Ints
     """Port rows."""
     at: float | None
@@ -107,7 +109,7 @@ class Event:
     """Delay until routing reacts, s."""
 
     def is_active(self, time: float | None) -> bool:
-        """Whether it is active from this time on; None: at the start of the simulation."""
+        """Whether it is active just after this time; None: at the start of the simulation."""
         begun = self.at is None or (time is not None and self.at <= time)
         return begun and (self.until is None or time is None or time < self.until)
 
@@ -115,14 +117,14 @@ class Event:
 def events_of(
     topology: Topology, failures: Sequence[FailureSettings], losses: Sequence[LossSettings], seconds: float
 ) -> list[Event]:
-    """The events of a file on this fabric; `seconds`: measured time.
+    """The events of a file on this fabric; `seconds`: duration of the measurement.
 
-    Raises ExperimentError for an unknown switch or port, or a time outside the measured one.
+    Raises ExperimentError for an unknown switch or port, or a time outside the measurement.
     """
     found = []
     tables: dict[str, Sequence[FailureSettings | LossSettings]] = {"failure": failures, "loss": losses}
-    for kind, several in tables.items():
-        for place, table in enumerate(several):
+    for kind, of_kind in tables.items():
+        for place, table in enumerate(of_kind):
             key = f"{kind}[{place}]"
             _check_times(key, table.at, table.until, seconds)
             rows = port_rows(topology, table.node, table.port, key)
@@ -165,7 +167,7 @@ def _switches(topology: Topology, node: int | str) -> list[int]:
 
 
 def port_rows(topology: Topology, node: int | str, port: int | str, key: str) -> Ints:
-    """Rows of the matching ports, int64. Raises ExperimentError if there are none; `key` is for its
+    """Rows of the matching ports, int64. Raises ExperimentError if there are none; `key` is used in its
     message.
     """
     switches = _switches(topology, node)

@@ -42,7 +42,7 @@ def run_key(parameters: Mapping[str, Any]) -> Key:
 
 
 class Journal:
-    """Finished runs on disk, previous ones and new ones."""
+    """The finished runs on disk, earlier ones and new ones."""
 
     def __init__(self, path: Path, discard: bool = False) -> None:
         """Open a journal; `discard`: ignore its content. Raises ExperimentError if the file is not a
@@ -175,9 +175,9 @@ def _kind(values: Sequence[object]) -> str:
 def check_columns(
     parameters: Sequence[str], measures: Sequence[str], x: str, y: Sequence[str], by: Sequence[str]
 ) -> None:
-    """Raises ExperimentError if a column of the plot is unknown, or a y column is not numeric."""
+    """Raise ExperimentError if a column of the plot is unknown, or a y column is not numeric."""
     every = [*parameters, *measures]
-    for key, asked, there in (("x", (x,) if x else (), every), ("y", y, measures), ("by", by, every)):
-        for column in asked:
-            if column not in there:
-                raise ExperimentError(f"plot.{key}: unknown column {column!r}; known are {', '.join(there)}")
+    for key, chosen, known in (("x", (x,) if x else (), every), ("y", y, measures), ("by", by, every)):
+        for column in chosen:
+            if column not in known:
+                raise ExperimentError(f"plot.{key}: unknown column {column!r}; known are {', '.join(known)}")

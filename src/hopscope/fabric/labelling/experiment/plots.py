@@ -23,9 +23,9 @@ SECONDS = {
 """Columns in s; also columns of events whose last part is a time."""
 TIMES = ("at", "until", "reroute")
 MAX_PANELS = 6
-"""Maximum different schedules of events in one plot."""
+"""Largest number of different schedules of events in one plot."""
 MAX_SHOWN = 8
-"""Maximum events named in it."""
+"""Largest number of events that are named for a schedule."""
 FAILS, LOSES = "#c0392b", "#d68910"
 
 

@@ -29,10 +29,10 @@ MAX_PATHS = 2_000_000
 MAX_ADAPTATIONS = 1_000_000
 """Maximum multiples of k T in a run with a controller."""
 MEASURES = {
-    "coverage": "share of the ports with traffic that the controller got a label of, mean over telemetry "
-    "intervals",
+    "coverage": "share of the ports with traffic from which the controller received a label, mean over "
+    "telemetry intervals",
     "coverage_min": "the same, in the worst interval",
-    "coverage_full": "share of the intervals in which it got labels of all of them",
+    "coverage_full": "share of the intervals in which it received labels from all of them",
     "coverage_at_switch": "coverage as defined in section 6.2: ports that labelled a packet in the interval",
     "coverage_of_all": "coverage if every port with traffic at any time counts in every interval",
     "ports": "switch ports that had traffic",
@@ -252,9 +252,9 @@ def measure(
     return {name: None if np.isnan(value) else value for name, value in row.items()}
 
 
-def _percentile(values: measures.Floats, what: Callable[[measures.Floats], Any]) -> float:
+def _percentile(values: measures.Floats, reduce: Callable[[measures.Floats], Any]) -> float:
     known = values[~np.isnan(values)]
-    return float(what(known)) if len(known) else float("nan")
+    return float(reduce(known)) if len(known) else float("nan")
 
 
 def _mean(values: npt.ArrayLike) -> float:

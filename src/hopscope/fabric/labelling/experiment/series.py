@@ -17,7 +17,7 @@ from ..simulation.counts import TrafficCounts
 from .events import Event, changes
 
 SERIES = {
-    "coverage": "share of the ports with traffic that the controller got a label of",
+    "coverage": "share of the ports with traffic from which the controller received a label",
     "ports": "switch ports that had traffic",
     "labels": "labels received by the controller",
     "lost": "share of finished packets that were lost",
@@ -34,7 +34,7 @@ def series(
 ) -> dict[str, list[float | None]]:
     """SERIES of every measured interval, None without a value.
 
-    `counted`: counts at the start of the first, and at the end of each.
+    `counted`: counts at the start of the first interval, and at the end of each.
     """
     width = round(telemetry * PS)
     arrived = np.bincount(labels["received"] // width, minlength=len(active))[first : len(active)]
@@ -52,7 +52,7 @@ def series(
 
 
 def longest_silence(labels: measures.Labels, active: measures.Bools, first: int, telemetry: float) -> float:
-    """Longest time without a newer label of a port, s; NaN if no port had traffic.
+    """Longest time for which a port had no newer label, s; NaN if no port had traffic.
 
     Only telemetry intervals in which the port had traffic count: an idle interval ends a silence, and a new
     one starts after it.

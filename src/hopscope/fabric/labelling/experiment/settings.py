@@ -33,7 +33,7 @@ class RunSettings(Section):
     seconds: Seconds = Field(default=10.0, gt=0)
     """Measured simulated time, s."""
     warm_up: Seconds = 1.0
-    """Simulated time before the measured one, s; rounded up to whole telemetry intervals."""
+    """Simulated time before the measurement, s; rounded up to whole telemetry intervals."""
     telemetry: Seconds = Field(default=0.1, gt=1e-6)
     """Telemetry interval, s; coverage is measured per interval."""
     processes: int = Field(default=2, ge=1, le=2)
@@ -64,9 +64,9 @@ class NetworkSettings(Section):
     mtu: int = Field(default=_DEFAULT.mtu, ge=576, le=65535)
     """Longest IP packet inside the fabric, bytes."""
     export_ns: int = Field(default=_DEFAULT.export_ns, ge=0, le=MAX_DELAY_NS)
-    """From the last hop to the controller, ns (T_u)."""
+    """Delay from the last hop to the controller, ns (T_u)."""
     control_ns: int = Field(default=_DEFAULT.control_ns, ge=0, le=MAX_DELAY_NS)
-    """From the controller to a switch, ns."""
+    """Delay from the controller to a switch, ns."""
 
 
 class TrafficSettings(Section):
@@ -74,7 +74,8 @@ class TrafficSettings(Section):
 
     pattern: Literal["senders", "uniform", "flows"] = "senders"
     """`senders`: some hosts send, each packet to a random other host, as in the paper; `uniform`: all hosts
-    do; `flows`: flows with measured sizes start at random between random hosts, as in `hopscope simulate`.
+    send like this; `flows`: flows with measured sizes start at random between random hosts, as in `hopscope
+    simulate`.
     """
     senders: tuple[str, ...] = ()
     """`senders`: host names; empty: the first and the last host."""
@@ -85,7 +86,9 @@ class TrafficSettings(Section):
     random: bool = False
     """Exponential gaps between packets instead of equal ones."""
     destinations: int = Field(default=0, ge=0)
-    """Destinations per sender, drawn once; 0: all other hosts, which is too many paths above k = 16."""
+    """Number of destinations of a sender, drawn once; 0: all other hosts, which are too many paths above k =
+    16.
+    """
     tracked: int = Field(default=0, ge=0)
     """One in this many packets of a sender is tracked: labelled at every switch; 0: none."""
     flows: int = Field(default=200, ge=1, le=100_000)

@@ -29,7 +29,9 @@ from .run import build, columns, events_in, simulate_run
 from .settings import Experiment, Run
 
 Progress = Callable[[float, int], object]
-"""Called with the number of finished runs (with the finished part of the current one) and of all runs."""
+"""Called with the number of finished runs (including the finished part of the
+current one), and of all runs.
+"""
 MAX_INTERVALS = 5_000_000
 """Maximum telemetry intervals written for all runs; each takes 32 bytes of memory."""
 
@@ -58,7 +60,7 @@ class Results:
 def run_experiment(
     experiment: Experiment, folder: Path, *, fresh: bool = False, progress: Progress | None = None
 ) -> Results:
-    """Run what is unfinished, and write NAME.parquet, NAME.csv and NAME.png into `folder`.
+    """Run all unfinished runs, and write NAME.parquet, NAME.csv and NAME.png into `folder`.
 
     Finished runs are kept in NAME.runs.jsonl; `fresh` ignores them. With `experiment.intervals`, also writes
     NAME.intervals.parquet, .csv and .png.  Raises SpecificationError, before any run, if a setting cannot be
@@ -71,8 +73,8 @@ def run_experiment(
     name = experiment.experiment.name
     journal = Journal(folder / f"{name}.runs.jsonl", fresh)
     try:
-        wanted = {*columns(runs[0].settings), *(["intervals"] if with_intervals else [])}
-        waiting = [run for run in runs if not wanted <= {*journal.done.get(run_key(run.parameters()), ())}]
+        needed = {*columns(runs[0].settings), *(["intervals"] if with_intervals else [])}
+        waiting = [run for run in runs if not needed <= {*journal.done.get(run_key(run.parameters()), ())}]
         resumed = len(runs) - len(waiting)
         notify: Callable[[float], object] = (
             (lambda done: progress(done, len(runs))) if progress else _ignore_progress
@@ -113,7 +115,9 @@ def _ignore_progress(done: float) -> None:
 def _check(
     experiment: Experiment, runs: Sequence[Run], x: str, y: Sequence[str], by: Sequence[str]
 ) -> list[list[Event]]:
-    """Events of every run. Raises SpecificationError if one cannot be simulated, before hours of others."""
+    """Events of every run. Raises SpecificationError if a run cannot be simulated, before the others take
+    hours.
+    """
     seeds, events = experiment.experiment.seeds, []
     try:
         check_columns([*runs[0].parameters()], columns(runs[0].settings), x, y, by)
@@ -126,7 +130,7 @@ def _check(
 
 
 def check_intervals(experiment: Experiment, runs: Sequence[Run]) -> None:
-    """Raises ExperimentError if the telemetry intervals would not fit into memory."""
+    """Raise ExperimentError if the telemetry intervals would not fit into memory."""
     if experiment.experiment.intervals:
         times = [run.settings.experiment for run in runs]
         count = sum(max(1, round(item.seconds / item.telemetry)) for item in times)
@@ -149,10 +153,10 @@ def axes(experiment: Experiment) -> tuple[str, tuple[str, ...], tuple[str, ...]]
 def _simulated(
     runs: Sequence[Run], processes: int, notify: Callable[[float], object]
 ) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """Runs and their measures as they finish; with one process, in this one. `notify` is called with the
-    number of finished runs, with the finished part of those in this process.
+    """Runs and their measures as they finish; with one process, they run in this one. `notify` is called with
+    the number of finished runs, including the finished part of a run in this process.
     """
-    here = runs if processes == 1 else runs[:1]  # the first one compiles the kernels that the others load
+    here = runs if processes == 1 else runs[:1]  # the first run compiles the kernels that the others load
     for done, run in enumerate(here):
         yield run, simulate_run(run, lambda share, done=done: notify(done + share))  # type: ignore[misc]
     others = runs[len(here) :]
@@ -183,5 +187,5 @@ def _simulated(
 
 
 def _all_columns(rows: Sequence[Row]) -> list[str]:
-    """Columns of all rows: the number of label counts depends on MAX_hop."""
+    """The columns of all rows; they differ, because the number of label counts depends on MAX_hop."""
     return list(dict.fromkeys(column for row in rows for column in row))

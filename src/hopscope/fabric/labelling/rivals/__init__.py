@@ -1,4 +1,4 @@
-"""Other systems that observe a whole network, on the same fabrics: their needs, costs and coverage."""
+"""Other systems that observe a whole network, on the same fabrics: their requirements, costs and coverage."""
 
 from __future__ import annotations
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Edge = tuple[int, int]
-"""Its two vertices."""
+"""An edge: its two vertices."""
 Trail = list[tuple[int, bool]]
 """Edges in order, each with whether it is traversed from its first vertex to its second."""
 
 
 def euler_trails(vertices: int, ends: Sequence[Edge]) -> tuple[list[Trail], int]:
-    """Fewest trails that pass every edge once: [(edge, from its first end to its second)], and odd vertices.
+    """The fewest trails that pass every edge once, and the number of odd vertices.
 
-    `ends` are the two vertices of each edge.  By connected part: one circuit, or half as many trails as it
-    has odd vertices.
+    `ends` are the two vertices of each edge.  A connected component has one circuit, or half as many trails
+    as it has odd vertices.
     """
     incident: list[list[int]] = [[] for _ in range(vertices)]
     both = list(ends)
@@ -29,7 +29,7 @@ def euler_trails(vertices: int, ends: Sequence[Edge]) -> tuple[list[Trail], int]
     odd = [vertex for vertex in range(vertices) if len(incident[vertex]) % 2]
     part = _parts(vertices, ends)
     waiting: dict[int, int] = {}
-    for vertex in odd:  # each component has an even number of them
+    for vertex in odd:  # each component has an even number of odd vertices
         other = waiting.pop(part[vertex], None)
         if other is None:
             waiting[part[vertex]] = vertex
@@ -83,7 +83,7 @@ def _circuit(start: int, incident: list[list[int]], ends: Sequence[Edge], passed
 
 
 def _cut(circuit: Trail, real: int) -> list[Trail]:
-    """The circuit without its virtual edges, those from `real` on."""
+    """The circuit cut at its virtual edges, whose numbers are `real` and above."""
     first = next((at for at, (edge, _) in enumerate(circuit) if edge >= real), None)
     if first is None:
         return [circuit] if circuit else []
@@ -97,7 +97,7 @@ def _cut(circuit: Trail, real: int) -> list[Trail]:
 
 
 def balance(trails: list[Trail], ends: Sequence[Edge]) -> list[Trail]:
-    """The same edges on as many trails, the longest of which has become as short as exchanges make it."""
+    """The same edges on the same number of trails, whose longest one is as short as exchanges can make it."""
     kept = [list(trail) for trail in trails]
     for _ in range(20 * len(kept)):
         kept.sort(key=len)
@@ -126,6 +126,6 @@ def _exchange(trails: list[Trail], other: int, ends: Sequence[Edge]) -> bool:
 
 
 def _vertices(trail: Trail, ends: Sequence[Edge]) -> list[int]:
-    """Vertices that a trail passes, one more than edges."""
+    """The vertices that a trail passes, one more than its edges."""
     edge, ahead = trail[0]
     return [ends[edge][0 if ahead else 1], *(ends[edge][1 if ahead else 0] for edge, ahead in trail)]

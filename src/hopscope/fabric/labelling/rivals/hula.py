@@ -1,9 +1,9 @@
 """HULA: every edge switch floods probes through the fabric (Katta et al., SOSR 2016).
 
-Probes go up to the spine on all paths, then down on all paths, and never up again (HULA §3); all copies are
-forwarded, as in INT-label's reproduction, whose probe is an Ethernet and a type header, INT OPTION and an
-IPv4 header (38 bytes) with 32 bytes per switch (`HULA.p4`: `inthdr_t` has 256 bits, its comment says 28 B).
-HULA's original probe has one utilisation for the whole path, and no state per hop.
+Probes go up to the spine on all paths, then down on all paths, and never up again (HULA §3). All copies are
+forwarded, as in INT-label's reproduction. Its probe consists of Ethernet, type header, INT OPTION and IPv4
+header (38 bytes), and 32 bytes for each switch (`HULA.p4`: `inthdr_t` has 256 bits, although its comment says
+28 B). HULA's original probe has one utilisation for the whole path, and no state of single hops.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PROBE = 38 - ETHERNET
 
 
 def generators(topology: Topology) -> int:
-    """Edge switches."""
+    """Number of edge switches."""
     return len(np.unique(topology.host_switch))
 
 
 def probes(topology: Topology, *, roots: int | None = None, item: int = ITEM) -> Probes:
-    """Trees of a round: one for each uplink of each edge switch, of the first `roots` edge switches."""
+    """The trees of a round: one for each uplink of each of the first `roots` edge switches."""
     leaving, next_ports = _flooding(topology)
 
     def below(port: int) -> Branches:
@@ -39,7 +39,7 @@ def probes(topology: Topology, *, roots: int | None = None, item: int = ITEM) ->
 
 
 def reached(topology: Topology) -> set[int]:
-    """Rows of the ports that send probes of any edge switch."""
+    """Rows of the ports that send a probe of any edge switch."""
     leaving, next_ports = _flooding(topology)
     todo = [row for edge in np.unique(topology.host_switch) for row in leaving[int(edge)]]
     found = set(todo)
@@ -51,8 +51,8 @@ def reached(topology: Topology) -> set[int]:
 
 
 def _flooding(topology: Topology) -> tuple[dict[int, list[int]], Callable[[int], list[int]]]:
-    """Ports to other switches by switch; and a function: ports to which a probe sent by a port is
-    forwarded.
+    """The ports to other switches, by switch; and a function that returns the ports that forward a probe sent
+    by a port.
     """
     ports, down = topology.ports, towards_hosts(topology)
     leaving: dict[int, list[int]] = {}
@@ -67,7 +67,7 @@ def _flooding(topology: Topology) -> tuple[dict[int, list[int]], Callable[[int],
 
 
 def cost(topology: Topology, *, item: int = ITEM) -> Round:
-    """A round: the trees of one edge switch, times the number of edge switches, which are all alike."""
+    """A round: the trees of one edge switch, times the number of edge switches, which are all equivalent."""
     count = generators(topology)
     one = probes(topology, roots=1, item=item)
     note = f"probe {PROBE + ETHERNET} B, {item} B per hop, flooded"

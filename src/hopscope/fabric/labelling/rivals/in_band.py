@@ -1,8 +1,8 @@
-"""In-band postcards: they cross the links that they measure, to the collector's host.
+"""In-band postcards: they travel to the collector's host over the links that they measure.
 
-Where a port would write a label, its switch sends a postcard instead, a moment later: for marked packets
-(`tracked` of the sources) at every switch of the path, else once per interval and port. So a postcard exists
-even if its packet is lost later; but it occupies queues, and can be lost itself.
+Instead of writing a label, the switch of a port sends a postcard a moment later: for marked packets
+(`tracked` of the sources) at every switch of the path, else once per interval and port. So there is a
+postcard even if its packet is lost later; but it occupies queues, and can be lost itself.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from .postcards import POSTCARD
 from .rival import ETHERNET, ITEM, between
 
 POSTCARD_DELAY = 1e-4
-"""Time from a packet's first bit to its postcard, s (assumed); the simulation adds postcards in such windows.
+"""Time from a packet's first bit to its postcard, s (assumed); the simulation adds postcards in windows of
+this length.
 """
 
 
 def paths_to(topology: Topology, host: int, *, seed: int = 1) -> list[list[int]]:
-    """A shortest path (port rows) from each port's switch to a host; a hash of the port chooses among
-    several.
+    """A shortest path (port rows) from the switch of each port to a host; if there are several, a hash of the
+    port chooses one.
 
-    One list per row of the topology's ports; empty for those of hosts.
+    There is one list for each row of the topology's ports; it is empty for ports of hosts.
     """
     if not 0 <= host < topology.hosts:
         raise FabricError(f"{topology.name} has hosts 0 to {topology.hosts - 1}, not {host}")
@@ -95,7 +96,7 @@ class InBandPostcards:
         self.simulation = LabelSimulation(
             topology, join(sources, cards), labelling, network=model, seed=seed, telemetry=telemetry
         )
-        """The network; its labels are those of postcards and, with length 0, those of delivered marked
+        """The network. Its labels are those of postcards and, with length 0, those of delivered marked
         packets.
         """
         self._rows = np.flatnonzero(topology.ports["switch"] >= 0)
@@ -106,7 +107,9 @@ class InBandPostcards:
         return np.asarray(self.simulation.ports["labels"][self._rows], np.int64)
 
     def run(self, until_s: float) -> None:
-        """Simulate until this time, s, in windows so short that no unknown postcard can become due."""
+        """Simulate until this time, s, in windows so short that no postcard becomes due in the window in
+        which it arises.
+        """
         until = to_ps(until_s)
         simulation = self.simulation
         while simulation.now < until:
@@ -129,7 +132,9 @@ class InBandPostcards:
 
     @property
     def received(self) -> Records:
-        """RECEIVED_LABEL of the postcards that the collector has, in order; latency and occupancy are 0."""
+        """RECEIVED_LABEL of the postcards that the collector has received, in order; latency and occupancy
+        are 0.
+        """
         labels = self.simulation.received
         cards: npt.NDArray[np.void] = labels[(labels["flags"] & int(SourceFlag.PROBE)) != 0]
         assert cards.dtype == RECEIVED_LABEL

@@ -1,4 +1,4 @@
-"""INT-label by the same measure: Base A, one label per port and round."""
+"""INT-label in the same terms: Base A, one label for each port and round."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OPTION = 2
 
 
 def generators(topology: Topology) -> int:
-    """None: no probes."""
+    """None, since it sends no probes."""
     return 0
 
 

@@ -60,14 +60,15 @@ def plan(topology: Topology, down: npt.ArrayLike | None = None, *, max_hops: int
 
 
 def hops_for_mtu(mtu: int, item: int = INT_ITEM) -> int:
-    """Maximum switches on a probe's path by the MTU (IP bytes) and its stack."""
+    """Largest number of switches on a probe's path that the MTU (IP bytes) and the stack allow."""
     return max(1, min(MAX_HOPS, (mtu - PROBE) // item))
 
 
 def generators(topology: Topology) -> int:
-    """INT-label's count (section 6): one for a circuit, else as many as there are odd vertices.
+    """Number of generators as counted by INT-label (section 6): one for a circuit, else the number of odd
+    vertices.
 
-    One end of a trail generates probes and the other collects them, or both do both.
+    One end of a trail generates probes, and the other collects them; or both ends do both.
     """
     found = plan(topology)
     return max(found.odd, 1)
@@ -81,7 +82,7 @@ def probes(
     item: int = INT_ITEM,
     max_hops: int | None = None,
 ) -> Probes:
-    """Trails of a round."""
+    """The trails of a round."""
     trails = plan(topology, down, max_hops=max_hops).trails
     if both_directions:
         trails = trails + [[int(topology.ports["reverse"][row]) for row in trail[::-1]] for trail in trails]
@@ -91,7 +92,9 @@ def probes(
 def cost(
     topology: Topology, *, both_directions: bool = False, item: int = INT_ITEM, max_hops: int | None = None
 ) -> Round:
-    """A round of one probe per trail; `max_hops` per trail (see `hops_for_mtu`), None: unlimited."""
+    """A round with one probe for each trail; `max_hops`: longest trail (see
+    `hops_for_mtu`), None: unlimited.
+    """
     found = probes(topology, both_directions=both_directions, item=item, max_hops=max_hops)
     count = generators(topology) if max_hops is None else len(found.routes)
     note = f"{PROBE + ETHERNET} B and {item} B per hop, {len(found.routes)} probes"

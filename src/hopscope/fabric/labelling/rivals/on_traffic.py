@@ -1,7 +1,7 @@
 """All systems simulated on one fabric with the same traffic: coverage, added load, and caused loss.
 
-Every packet of traffic leaves its host at the same time and takes the same path in every run, so the loss
-above that of the run without telemetry is caused by the system.
+In every run, each packet of traffic leaves its host at the same time and takes the same path, so if more
+packets are lost than in the run without telemetry, the system has caused that loss.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .sampled_int import HEADERS
 from .sources import probe_sources
 
 IDLE = LabellingSettings(algorithm="base-a", interval=1e4)
-"""Writes no label by interval within three hours."""
+"""Settings with which no port writes a label by interval within three hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Scenario:
     telemetry: float = 0.1
     """Telemetry interval, s."""
     intervals: int = 10
-    """Measured telemetry intervals."""
+    """Number of measured telemetry intervals."""
     sampled: int = 100
     """One in this many packets of a source is sampled, or marked for postcards."""
     seed: int = 1
 
     @property
     def seconds(self) -> float:
-        """Simulated time; the first telemetry interval is not measured."""
+        """Simulated time, s; the first telemetry interval is not measured."""
         return (self.intervals + 1) * self.telemetry
 
 
@@ -64,8 +64,8 @@ class SystemResult:
     link_bits: float
     """Bits per second added to links, including Ethernet headers of its own packets."""
     coverage: npt.NDArray[np.float64]
-    """Share of the ports between switches that were covered, by telemetry interval. PINT: those on paths that
-    were decoded from the interval's packets.
+    """Share of the ports between switches that were covered, by telemetry interval. For PINT, these are the
+    ports on paths that were decoded from the packets of the interval.
     """
     paths: tuple[DecodedPath, ...] = ()
     """PINT: each flow's path as decoded from the packets of the whole run."""
@@ -122,7 +122,7 @@ def run_without_telemetry(scenario: Scenario) -> SystemResult:
 
 
 def run_probes(scenario: Scenario, probes: Probes) -> SystemResult:
-    """Probes of one system, a round per interval; each probe that is delivered covers the ports on its
+    """Probes of one system, with a round in each interval; a probe that is delivered covers the ports on its
     path.
     """
     size = probes.size if probes.item else max(probes.size, MIN_FRAME - ETHERNET)
@@ -138,7 +138,7 @@ def run_probes(scenario: Scenario, probes: Probes) -> SystemResult:
 
 
 def mark_sampled(scenario: Scenario) -> Sources:
-    """The traffic, with sampled packets marked: all switches write into them."""
+    """The traffic, with sampled packets marked, so that all switches write into them."""
     records = scenario.traffic.records.copy()
     records["tracked"] = scenario.sampled
     return replace(scenario.traffic, records=records)
@@ -170,10 +170,10 @@ def run_pint(
     measured: int = 3,
     digests: Digests = Digests(),  # noqa: B008 - frozen
 ) -> SystemResult:
-    """PINT on all traffic; `paths` are those of the flows of the first `flows_from` sources, over the whole
-    run.
+    """PINT on all traffic. `paths` are decoded over the whole run, for the flows of the first `flows_from`
+    sources.
 
-    Coverage is that of all flows, decoded per interval, in the first `measured` intervals.
+    Coverage is that of all flows, decoded separately in each of the first `measured` intervals.
     """
     network = digest_network(scenario.network, digests.bits)
     simulation = _simulate(scenario, with_digests(scenario.traffic), IDLE, 0, network.option_bytes)
@@ -197,7 +197,7 @@ def run_pint(
 def _decode_paths(
     scenario: Scenario, labels: Records, ids: npt.NDArray[np.int64], digests: Digests
 ) -> list[tuple[npt.NDArray[np.int64], DecodedPath]]:
-    """Each flow's ports, and its path as decoded by PINT; wrong paths count as unknown."""
+    """The ports of each flow, and its path as decoded by PINT; wrong paths count as not decoded."""
     found = []
     for flow in delivered(labels):
         nodes = scenario.topology.ports["node_id"][flow.ports]
@@ -209,8 +209,8 @@ def _decode_paths(
 
 
 def _trails(topology: Topology, network: NetworkModel) -> Probes:
-    """INT-path's trails in both directions, so that both ports of a link are observed, split to fit the
-    MTU.
+    """INT-path's trails in both directions, so that both ports of each link are observed; they are split to
+    fit the MTU.
     """
     return int_path.probes(topology, both_directions=True, max_hops=int_path.hops_for_mtu(network.mtu))
 

@@ -1,8 +1,8 @@
 """Pingmesh: servers ping servers (Guo et al., SIGCOMM 2015).
 
-Two of its graphs (§3.3.1): all servers below one edge switch, and between edge switches server i of each with
-server i of every other.  A ping is a TCP connection: SYN and SYN-ACK, 40 bytes of IP each.  It measures the
-round-trip time of the whole path, not single ports.
+Two of its graphs (§3.3.1) are used: all servers below an edge switch ping each other, and between edge
+switches, server i of each pings server i of all others.  A ping is a TCP connection: SYN and SYN-ACK, 40
+bytes of IP each.  It measures the round-trip time of the whole path, not single ports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SYN = 40
 
 
 def generators(topology: Topology) -> int:
-    """Servers; each has an agent."""
+    """Number of servers, since each has an agent."""
     return topology.hosts
 
 
@@ -38,8 +38,8 @@ def pairs(topology: Topology, sources: int | None = None) -> Ints:
 
 
 def ping_paths(topology: Topology, ends: Ints, seed: int = 1) -> Ints:
-    """Switch ports on each ping's path, requests then replies, [2 pings, stages]; ECMP chooses each by
-    hash.
+    """Switch ports on the path of each ping, first all requests, then all replies, [2 pings, stages]; ECMP
+    chooses each path by hash.
     """
     there = np.concatenate([ends, ends[:, ::-1]])
     both = (there[:, 0].astype(np.uint64) << np.uint64(32)) | there[:, 1].astype(np.uint64)
@@ -47,15 +47,14 @@ def ping_paths(topology: Topology, ends: Ints, seed: int = 1) -> Ints:
 
 
 def probes(topology: Topology, *, sources: int | None = None, seed: int = 1) -> Probes:
-    """The packets of a round, replies included, from the first switch on."""
+    """The packets of a round, including replies, from the first switch on."""
     rows = ping_paths(topology, pairs(topology, sources), seed)
     return Probes([chain([int(p) for p in row if p != NO_PORT]) for row in rows], SYN, 0)
 
 
 def cost(topology: Topology, *, seed: int = 1) -> Round:
-    """A round, in which every agent pings its peers once; above 4096 hosts extrapolated from one edge switch.
-
-    Coverage is then assumed to be 1, as it is from k = 4 on.
+    """A round, in which every agent pings its peers once. Above 4096 hosts, it is extrapolated from one edge
+    switch, and coverage is assumed to be 1, as it is from k = 4 on.
     """
     hosts = topology.hosts
     sampled = hosts > 4096
@@ -74,7 +73,7 @@ def cost(topology: Topology, *, seed: int = 1) -> Round:
 
 
 def edge_switches(topology: Topology) -> int:
-    """Edge switches."""
+    """Number of edge switches."""
     return len(np.unique(topology.host_switch))
 
 

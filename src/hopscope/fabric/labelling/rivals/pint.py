@@ -25,7 +25,7 @@ XOR = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TraceResult:
-    """Packets until the receiver knows every switch of a path."""
+    """How many packets the receiver needs to know every switch of a path."""
 
     packets: npt.NDArray[np.int64]
     """By trial; `limit` + 1 if `limit` was not enough."""
@@ -61,10 +61,10 @@ def trace(
     those of the path, as in the published code. Raises FabricError for impossible parameters.
     """
     switches = hops if universe is None else universe
-    each = bits // max(digests, 1)
-    if hops < 1 or switches < hops or digests < 1 or not 1 <= each <= 32 or trials < 1 or limit < 1:
+    width = bits // max(digests, 1)
+    if hops < 1 or switches < hops or digests < 1 or not 1 <= width <= 32 or trials < 1 or limit < 1:
         raise FabricError(
-            f"found {each} bits and {hops} switches, expected digests of 1 to 32 bits and 1 to {switches} "
+            f"found {width} bits and {hops} switches, expected digests of 1 to 32 bits and 1 to {switches} "
             "switches"
         )
     if not (0 < baseline <= 1 and 0 <= xor <= 1):
@@ -73,9 +73,9 @@ def trace(
         )
     rng = np.random.default_rng(seed)
     found = [
-        _trial(rng, hops, switches, 1 << each, digests, limit, baseline, xor) for _ in range(trials)
+        _trial(rng, hops, switches, 1 << width, digests, limit, baseline, xor) for _ in range(trials)
     ]  # fmt: skip
-    return TraceResult(np.array(found, np.int64), each * digests)
+    return TraceResult(np.array(found, np.int64), width * digests)
 
 
 def _trial(
@@ -106,8 +106,7 @@ def _trial(
                 continue
             acted = set(np.flatnonzero(rng.random(hops) < xor).tolist())
             if acted:
-                # Once the others are known, the rest of the digest is this hop's hash: the remaining ids have
-                # it
+                # Once all other acting switches are known, the rest of the digest is the hash of this one
                 unresolved.append((acted, hashes))
         progress = True
         while progress:
@@ -127,8 +126,8 @@ def _trial(
 
 
 def packets_of_baseline(hops: int) -> float:
-    """Mean number of packets if a digest names its switch and only the baseline is used (coupon collector): n
-    H_n.
+    """Mean number of packets if a digest identifies its switch, and only the baseline is used: n H_n (coupon
+    collector).
     """
     if hops < 1:
         raise FabricError(f"a path has 1 switch or more, not {hops}")

@@ -1,7 +1,6 @@
-"""PINT on packets that a network delivers: digests written by the switches that each packet passed, with
-loss.
+"""PINT on the packets that a network delivers, with digests written by the switches that each packet passed.
 
-Switches and receiver share hashes of the packet's number (see `pint`); the receiver sees digests and the
+Switches and receiver share hashes of the packet's number (see `pint`). The receiver sees the digests and the
 number of switches (by TTL), and knows all switches of the network. Lost packets contribute nothing. If a path
 changes, new digests contradict the decoded part, and the receiver restarts.
 """
@@ -49,8 +48,8 @@ class DeliveredFlow:
 
 
 def delivered(labels: Records) -> Iterator[DeliveredFlow]:
-    """Flows in RECEIVED_LABEL of packets labelled by all switches; a source's flows on one path count as
-    one.
+    """The flows in RECEIVED_LABEL of packets that were labelled by all switches. The flows of a source on the
+    same path count as one.
     """
     ends = np.flatnonzero(labels["position"] + 1 == labels["count"])
     if len(ends) and (ends < labels["count"][ends] - 1).any():
@@ -110,9 +109,9 @@ class Digests:
     def hashes(self, numbers: Words, switches: npt.ArrayLike) -> Words:
         """h(switch, packet) [packets, count, switches]; `switches` is [switches] or [packets, switches]."""
         ids = np.asarray(switches, np.uint64)
-        each = self.bits // self.count
+        width = self.bits // self.count
         ids = np.broadcast_to(ids, (len(numbers), ids.shape[-1]))[:, None, :]
-        return mix64(self._words(numbers, 3)[:, :, None] + ids) & np.uint64((1 << each) - 1)
+        return mix64(self._words(numbers, 3)[:, :, None] + ids) & np.uint64((1 << width) - 1)
 
     def written(self, numbers: Words, switches: npt.ArrayLike) -> Words:
         """Digests of delivered packets [packets, count], by the switches on each path, in order."""
@@ -129,7 +128,7 @@ class DecodedPath:
     packets: int
     """Packets needed; 0: not decoded."""
     switches: tuple[int, ...]
-    """In order; empty if not decoded."""
+    """Switches of the path, in order; empty if not decoded."""
     restarts: int
     """Restarts after contradicting packets."""
 

@@ -1,8 +1,8 @@
 """Postcards: a switch reports a packet to the collector at once; nothing is added to packets.
 
-NetSight (Handigol et al., HotSDN 2012) sends one for every packet and hop; draft-song-ippm-postcard-based-
-telemetry for those that are marked.  Here a port sends `every` postcards per round. Postcards use a separate
-network: one link each.
+NetSight (Handigol et al., HotSDN 2012) sends a postcard for every packet and hop,
+draft-song-ippm-postcard-based-telemetry for marked packets.  Here, a port sends `every` postcards per round.
+Postcards use a separate network, in which each crosses one link.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ POSTCARD = ETHERNET + IPV4 + UDP
 
 
 def generators(topology: Topology) -> int:
-    """None: no probes."""
+    """None, since it sends no probes."""
     return 0
 
 

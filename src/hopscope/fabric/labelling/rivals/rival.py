@@ -1,4 +1,4 @@
-"""Cost of one round of telemetry, by which all systems are compared."""
+"""The cost of one round of telemetry, by which all systems are compared."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Round:
     coverage: float
     """Share of the switches' ports to other switches whose state is reported."""
     per_hop: bool = True
-    """False: the system measures whole paths, not single ports."""
+    """Whether the system measures single ports; if not, it measures whole paths."""
     note: str = ""
-    """What the numbers assume."""
+    """Assumptions behind the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Probes of one round: one per route; every switch on it adds `item` bytes."""
+    """The probes of one round, one for each route; every switch on a route adds `item` bytes."""
 
     routes: Sequence[tuple[int, Branches]]
     """First port and the branches after it; a chain has one branch at every port."""
@@ -88,7 +88,9 @@ def chain(ports: Sequence[int]) -> tuple[int, Branches]:
 
 
 def walk(probes: Probes) -> tuple[Ints, Ints]:
-    """Ports that probes of a round pass, with multiplicity, and the items that each carries there."""
+    """The ports that the probes of a round pass, with multiplicity, and the number of items that each probe
+    carries there.
+    """
     ports: list[int] = []
     depths: list[int] = []
     todo = [(port, below, 1) for port, below in probes.routes]

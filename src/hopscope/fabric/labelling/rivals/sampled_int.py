@@ -18,7 +18,7 @@ HEADERS = 16
 
 
 def generators(topology: Topology) -> int:
-    """None: no probes."""
+    """None, since it sends no probes."""
     return 0
 
 
@@ -29,7 +29,7 @@ def _coverage(traffic: Stages, samples: float) -> float:
 
 
 def samples_for(topology: Topology, coverage: float) -> float:
-    """Sampled packets per round in the whole network for this mean coverage."""
+    """Number of packets to sample per round in the whole network for this mean coverage."""
     if not 0 < coverage < 1:
         raise FabricError(f"sampling needs a coverage between 0 and 1, not {coverage:g}")
     traffic = stages(topology)

@@ -1,1 +1,1 @@
-"""INT-label simulated packet by packet."""
+"""Simulates INT-label packet by packet."""

@@ -79,8 +79,8 @@ def return_events(keys: Any, begin: Any, end: Any, net: Any) -> None:
 
 @kernel
 def collect_due(until: Any, keys: Any, net: Any) -> Any:
-    """Take the arrivals in this bucket before `until`, including new packets, as keys: (count,
-    StopReason).
+    """Take the arrivals in this bucket before `until`, including new packets, as keys; returns their number
+    and a StopReason.
     """
     first = len(net.sources)
     shift = net.setup[0].bucket_shift
@@ -185,7 +185,7 @@ def sift(keys: Any, begin: Any, at: Any, n: Any, net: Any) -> None:
 
 @kernel
 def sort_tie(keys: Any, begin: Any, n: Any, net: Any) -> None:
-    """Heap-sort `n` keys of the same ps by packet: a flood makes thousands of copies at once."""
+    """Heap-sort `n` keys of the same ps by packet, since a flood makes thousands of copies at once."""
     for at in range(n // 2 - 1, -1, -1):
         sift(keys, begin, at, n, net)
     for end in range(n - 1, 0, -1):

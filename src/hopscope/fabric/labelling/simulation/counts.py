@@ -18,9 +18,9 @@ class TrafficCounts:
     emitted: int
     delivered: int
     tail_drops: int
-    """The queue was full."""
+    """Dropped because the queue was full."""
     lost: int
-    """By a link's random loss."""
+    """Lost by a link at random."""
     link_down: int
     """Sent into a failed link."""
     copies: int
@@ -44,7 +44,7 @@ class TrafficCounts:
 
     @classmethod
     def from_array(cls, counts: Ints) -> TrafficCounts:
-        """From the kernel's counts."""
+        """The counts of traffic in the kernel's array."""
         return cls(*(int(counts[place]) for place in Count if place < Count.PROBES))
 
     @property

@@ -69,7 +69,7 @@ class Engine:
         self._begin()
 
     def _begin(self) -> None:
-        """Queue every source's first packet in the overflow list; the first bucket moves them into the
+        """Put the first packet of every source into the overflow list; the first bucket moves them into the
         ring.
         """
         rows = np.nonzero(self.sources["remaining"] > 0)[0]
@@ -107,7 +107,7 @@ class Engine:
     def send(self, sources: Ints, times: Ints, labels: Records) -> None:
         """Send a packet of each of these sources (rows) with one label, at future times, ps.
 
-        `labels` are LABEL_NODE. Does what `calendar_kernel.emit` does, for few packets.
+        `labels` are LABEL_NODE. It does the same as `calendar_kernel.emit`, for few packets.
         """
         state, packets, link = self._state, self._packets, self._link
         while int(state[EngineSlot.FREE_PACKETS]) < len(times) or int(state[EngineSlot.FREE_LABELS]) < len(

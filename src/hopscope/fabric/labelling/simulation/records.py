@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ....wire.records import Records
 
 NO_ROW = -1
-"""No row: the end of a list, the end of a route."""
+"""No row; marks the end of a list or route."""
 NEVER_LABELLED = -(1 << 61)
 """Time of the last label of a port without one, ps."""
 
@@ -198,9 +198,9 @@ class Count(IntEnum):
     EMITTED = 0
     DELIVERED = 1
     TAIL_DROP = 2
-    """The queue was full."""
+    """Dropped because the queue was full."""
     LOST = 3
-    """By the link's random loss."""
+    """Lost by the link at random."""
     LINK_DOWN = 4
     """Sent into a failed link."""
     COPIES = 5
@@ -225,7 +225,8 @@ class Count(IntEnum):
 
 
 HISTOGRAM = 16
-"""Rows and columns of the histogram of packets by switches passed and labels; the last ones mean `or more`.
+"""Rows and columns of the histogram of packets by switches passed and labels; the
+last ones mean `or more`.
 """
 
 

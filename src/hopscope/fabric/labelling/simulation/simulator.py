@@ -129,7 +129,7 @@ class LabelSimulation:
                 self._unreported.append(self._received[-1])
 
     def _at(self, time: int, action: Callable[[], None]) -> None:
-        """Run an action at a time, ps; now if that has passed."""
+        """Run an action at a time, ps, or now if the time has passed."""
         if time <= self.now:
             action()
             return
