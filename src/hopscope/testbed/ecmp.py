@@ -1,8 +1,8 @@
-"""A router that spreads switches over collectors by ECMP, with a resilient group of next hops, in namespaces.
+"""A router in namespaces that spreads switches over collectors by ECMP, with a resilient group of next hops.
 
-The kernel hashes source and destination address to a bucket, and a bucket has a next hop (Linux
-Documentation/networking/nexthop-group-resilient.rst). When a next hop leaves the group, only its buckets get
-another one.
+Linux hashes source and destination address to a bucket, and a bucket has a next hop (Linux
+Documentation/networking/nexthop-group-resilient.rst). When a next hop leaves the group, only its own buckets
+get another next hop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .namespaces import delete, found, ip, require_root, run
 SERVICE = "192.0.2.1"
 """Address that all collectors have (TEST-NET-1); the fabric sends to it."""
 SOURCES = "198.19.0.0/16"
-"""Addresses from which the fabric may send (RFC 2544, for benchmarks), as the next ones."""
+"""Addresses from which the fabric may send (RFC 2544, for benchmarks, as are the following addresses)."""
 ROUTER, FABRIC = "198.18.0.1", "198.18.0.2"
 MTU = 9000
 GROUP = 100
@@ -23,7 +23,7 @@ BUCKETS = 256
 
 
 def clear(prefix: str, alive: Collection[str]) -> list[str]:
-    """Delete namespaces PREFIX-KEY-… whose key is not in `alive`; returns their names."""
+    """Delete the namespaces PREFIX-KEY-… whose key is not in `alive`; returns their names."""
     gone = [name for name in found(f"{prefix}-") if name[len(prefix) + 1 :].partition("-")[0] not in alive]
     for name in gone:
         delete(name)
@@ -33,8 +33,8 @@ def clear(prefix: str, alive: Collection[str]) -> list[str]:
 class EcmpNetwork:
     """Namespaces NAME-router, NAME-fabric and one for each member. Raises NamespaceError.
 
-    Member `i` (from 0) has the address 198.18.(i+1).2; all have SERVICE on loopback. The router is
-    198.18.(i+1).1 to it.
+    Member `i` (from 0) has the address 198.18.(i+1).2, and the router 198.18.(i+1).1 on the link to it; all
+    members have SERVICE on loopback.
     """
 
     def __init__(self, name: str, members: Sequence[str]) -> None:
@@ -55,13 +55,12 @@ class EcmpNetwork:
         return self.members.index(member) + 1
 
     def create(self) -> None:
-        """Make all of it; no member gets reports yet."""
+        """Create everything; no member gets reports yet."""
         require_root()
         for part in ("router", "fabric"):
             self._add(part)
-        policy = (
-            "net.ipv4.fib_multipath_hash_policy=0"  # addresses alone: a switch stays whatever port it uses
-        )
+        # only addresses, so that a switch keeps its bucket whatever port it uses
+        policy = "net.ipv4.fib_multipath_hash_policy=0"
         run("ip", "netns", "exec", self.full("router"), "sysctl", "-qw", "net.ipv4.ip_forward=1", policy)
         self._pair("fabric", ROUTER, FABRIC)
         ip([f"route add local {SOURCES} dev lo"], self.full("fabric"))
@@ -70,7 +69,7 @@ class EcmpNetwork:
             self._join(member)
 
     def add(self, member: str) -> None:
-        """One member more; its next hop is not used yet."""
+        """Add a member; its next hop is not used yet."""
         self.members.append(member)
         self._join(member)
 
@@ -86,7 +85,9 @@ class EcmpNetwork:
         ip(["link set lo up"], self.full(part))
 
     def _pair(self, part: str, near: str, far: str) -> None:
-        """A link from the router's interface `part` to `eth` of a namespace, to which all goes by default."""
+        """Create a link from the router's interface `part` to `eth` of a namespace, which becomes its default
+        route.
+        """
         inside = self.full(part)
         ip(
             [
@@ -99,14 +100,14 @@ class EcmpNetwork:
         ip([f"address add {far}/24 dev eth", "link set eth up", f"route add default via {near}"], inside)
 
     def use(self, members: Collection[str]) -> None:
-        """Send to these members, but for those whose link is down. Buckets of others move to them; new ones
-        get their share at once.
+        """Send to these members, except those whose link is down. The buckets of all other members move to
+        them; new members get their share at once.
         """
-        wanted = frozenset(members) - self._down
+        usable = frozenset(members) - self._down
         router = self.full("router")
-        hops = "/".join(str(self._number(member)) for member in self.members if member in wanted)
+        hops = "/".join(str(self._number(member)) for member in self.members if member in usable)
         group = f"nexthop replace id {GROUP} group {hops} type resilient buckets {BUCKETS}"
-        if not wanted:
+        if not usable:
             if self.using:
                 ip([f"route del {SERVICE}/32", f"nexthop del id {GROUP}"], router)
         else:
@@ -114,10 +115,10 @@ class EcmpNetwork:
             if not self.using:
                 lines.append(f"route add {SERVICE}/32 nhid {GROUP}")
             ip(lines, router)
-        self.using = wanted
+        self.using = usable
 
     def buckets(self) -> list[str]:
-        """The member of each bucket, as the kernel has it."""
+        """The member of each bucket, according to Linux."""
         if not self.using:
             return []
         words = ("ip", "-n", self.full("router"), "-json", "nexthop", "bucket", "show", "id", str(GROUP))
@@ -125,7 +126,7 @@ class EcmpNetwork:
         return [self.members[row["nhid"] - 1] for row in sorted(rows, key=lambda row: int(row["index"]))]
 
     def link(self, member: str, up: bool) -> None:
-        """Set the router's link to a member up or down; the next hop of a link that is down is deleted."""
+        """Set the router's link to a member up or down; if it goes down, Linux deletes its next hop."""
         router, number = self.full("router"), self._number(member)
         if not up:
             ip([f"link set {member} down"], router)
@@ -136,6 +137,6 @@ class EcmpNetwork:
         self._down.discard(member)
 
     def remove(self) -> None:
-        """Delete all of it, and end what runs in it."""
+        """Delete all namespaces, and end the processes in them."""
         for name in found(f"{self.name}-"):
             delete(name)

@@ -1,7 +1,7 @@
 """A fabric of network namespaces and veth pairs: planning, building and removing it.
 
-Every host has its own namespace; all switch ports are in another one, where the switch process reads and
-writes frames. Hosts have static neighbour entries, so that they send no frames but those of their programs.
+Every host has its own namespace; all switch ports are in another namespace, in which the switch process reads
+and writes frames. Hosts have static neighbour entries, so that they send only the frames of their programs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RING_BYTES, SLOTS = 1 << 21, 512
 MAX_RING_BYTES = 768 << 20
 """Total for all switch ports, held in kernel memory: 256 ports with slots of 2 KiB."""
 _SLOT_MARGIN = 128
-"""More than the headers of a slot and of Ethernet."""
+"""Bytes of a slot in addition to the packet; more than the headers of the slot and of Ethernet."""
 _PREFIX = "hopscope"
 _MAX_INTERFACE_NAME = 15
 _IPV6_NETWORK = int(ipaddress.IPv6Address("fd00::"))
@@ -171,7 +171,7 @@ def _host(parts: FabricPlan, host: Host, port: str) -> None:
     """Configure a host's namespace: interface, addresses and neighbours."""
 
     def quiet() -> None:
-        # otherwise it sends router solicitations and group reports
+        # otherwise the host sends router solicitations and group reports
         _set(("ipv6/conf/default/accept_ra", 0), ("ipv6/conf/default/router_solicitations", 0))
         _set(("ipv6/conf/default/addr_gen_mode", 1), ("ipv6/conf/default/dad_transmits", 0))
 

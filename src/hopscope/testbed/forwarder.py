@@ -17,7 +17,7 @@ Octets = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.uint32]
 DATAGRAMS = 512
-"""Label datagrams between two calls of `exports`: those of 4,096 packets with 5 labels each."""
+"""Room for label datagrams between two calls of `exports`: enough for 4,096 packets with 5 labels each."""
 _LOW = (1 << 64) - 1
 
 

@@ -93,23 +93,23 @@ def delete(name: str) -> None:
 def processes_in(name: str) -> list[int]:
     """Processes in a namespace."""
     with suppress(OSError):
-        wanted = (FOLDER / name).stat()
-        return [process for process in _processes() if _same(f"/proc/{process}/ns/net", wanted)]
+        namespace = (FOLDER / name).stat()
+        return [process for process in _processes() if _same(f"/proc/{process}/ns/net", namespace)]
     return []
 
 
-def _same(path: str, wanted: os.stat_result) -> bool:
+def _same(path: str, namespace: os.stat_result) -> bool:
     with suppress(OSError):
-        return os.path.samestat(Path(path).stat(), wanted)
+        return os.path.samestat(Path(path).stat(), namespace)
     return False
 
 
 def marked(mark: str) -> list[int]:
     """Processes with this `NAME=value` in their environment, which children inherit."""
-    wanted, others = mark.encode(), []
+    entry, others = mark.encode(), []
     for process in _processes():
         with suppress(OSError):
-            if wanted in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+            if entry in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
                 others.append(process)
     return others
 

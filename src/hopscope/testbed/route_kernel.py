@@ -1,9 +1,9 @@
 """Routing of the software switch: the egress port of every frame of an ingress port. Offsets are array
 indices; all numbers are uint64 unless noted.
 
-Parameters: `buf`: uint8 frame bytes; `frames`: FRAME; `addresses`: HOST_ADDRESS; `next_hops`: WAY; `choices`:
-uint32, egress ports; `at`: uint64 [SwitchAt]; `counters`: uint64 [ports, PortCounter]; `rows`: int32
-[frames].
+Parameters: `buf`: uint8 frame bytes; `frames`: FRAME; `addresses`: HOST_ADDRESS; `next_hops`: NEXT_HOPS;
+`choices`: uint32, egress ports; `at`: uint64 [SwitchAt]; `counters`: uint64 [ports, PortCounter]; `rows`:
+int32 [frames].
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Persistent state of running fabrics: a folder each, so that all parts are found after a crash.
+"""Persistent state of running fabrics: each has a folder, so that all its parts are found after a crash.
 
 ====================== =====================================================================================
 FOLDER/fabric.json     name, topology, sizes, processes with their start times, address of the page
@@ -46,7 +46,7 @@ class FabricState:
     interval: float
     """T, s."""
     export: str
-    """Address to which last hops send labels, as `127.0.0.1:7254`."""
+    """Address to which last hops send labels, such as `127.0.0.1:7254`."""
     data: str
     """Data folder of the collector."""
     adaptive: str = "off"
@@ -114,8 +114,8 @@ def folder_of(name: str) -> Path:
 
 
 def mark_of(name: str) -> str:
-    """Environment entry of a fabric's processes: its folder, and the file system that has it. A fabric of
-    the same name in another mount namespace is another one.
+    """Environment entry of a fabric's processes: its folder, and the file system of the folder. A fabric with
+    the same name in another mount namespace is a different one.
     """
     there = next(each for each in (home(), *home().parents) if each.exists())
     return f"{MARK}={folder_of(name)}@{there.stat().st_dev}"

@@ -34,11 +34,11 @@ from .namespaces import enter
 from .state import FabricState
 
 BLOCK_BYTES = 1 << 13
-"""Block size of a port's receive ring of 256 blocks; a block is handed over when it is full, or after a ms.
-The process may stall for a quarter of a second before frames are lost, less at high rates.
+"""Block size of a port's receive ring of 256 blocks. Linux hands over a block when it is full, or after 1 ms,
+so the process may stall for a quarter of a second before frames are lost, and less at high rates.
 """
 NICE = -10
-"""TestbedSwitches have priority over other processes."""
+"""Priority of TestbedSwitches, above other processes."""
 FRAMES = SLOTS // 2
 """Maximum frames moved at once; a transmit ring has two slots for each, since fragmentation takes both."""
 ETHERNET_BYTES = 14
@@ -47,7 +47,7 @@ _COUNT_SECONDS = 0.2
 
 
 class TestbedSwitches:
-    """All switches of a fabric; runs in a thread that has entered their namespace.
+    """All switches of a fabric; it must run in a thread that has entered their namespace.
 
     A port whose interface is deleted is ignored from then on: frames for it are counted as rejected.
     """
@@ -55,8 +55,8 @@ class TestbedSwitches:
     def __init__(
         self, parts: FabricPlan, registers: Registers, settings: LabelSettings, export: socket.socket
     ) -> None:
-        """`export`: connected to the controller, non-blocking; opened outside of the namespace. Compiles
-        kernels.
+        """Compiles the kernels. `export`: a non-blocking socket that is connected to the controller, and was
+        opened outside of the namespace.
         """
         self.parts = parts
         self._export = export
@@ -133,7 +133,7 @@ class TestbedSwitches:
         return moved
 
     def _follow_links(self) -> None:
-        """Route around the links that are down, if they changed."""
+        """If the state of links has changed, route around those that are down."""
         registers = self._registers
         changes = registers.changes[0]
         if changes != registers.followed[0]:
@@ -155,7 +155,7 @@ class TestbedSwitches:
         now = self._now()
         stamps = batch.frames["time_ns"]
         stamps += self._now.ahead_ns  # from the machine's clock to ours
-        np.minimum(stamps, now, out=stamps)  # for frames from before a clock step
+        np.minimum(stamps, now, out=stamps)  # for frames that arrived before a clock step
         rows = self._forwarder.route(batch, ingress)
         for egress in np.unique(rows[rows >= 0]).tolist():
             sender = self._senders[egress]

@@ -27,7 +27,7 @@ from .namespaces import FOLDER, inside, run
 PORT = 7070
 """UDP port on which every host receives datagrams."""
 SOURCE_PORTS = 16
-"""Sockets of a sender: as many flows to each host, which ECMP spreads."""
+"""Number of sockets of a sender: it has as many flows to each host, so that ECMP can spread them."""
 HEADERS = {4: 28, 6: 48}
 """Bytes of IP and UDP headers by IP version."""
 NICE = -10
@@ -86,7 +86,7 @@ class _Sender:
     def run(self, until: float, stop: Stop) -> None:
         """Send at the rate until a monotonic time."""
         with suppress(PermissionError):  # without CAP_SYS_NICE
-            os.nice(NICE)  # for this thread: on a busy machine a steady rate becomes bursts otherwise
+            os.nice(NICE)  # for this thread, since on a busy machine, a steady rate would become bursts
         payload = bytes(self._what.size - HEADERS[self._what.version])
         gap = self._what.size * 8 / self._what.rate
         began = now = time.monotonic()
@@ -111,7 +111,7 @@ class _Sender:
 def send_datagrams(
     parts: FabricPlan, senders: Sequence[Host], what: Datagrams, seconds: float, stop: Stop
 ) -> list[HostTraffic]:
-    """Send from some hosts to random others.
+    """Send datagrams from `senders` to random other hosts.
 
     Returns the datagrams sent and received by each host. Raises HopscopeError, also if the fabric ends
     meanwhile.
@@ -150,7 +150,7 @@ def send_datagrams(
 
 
 def _drain(results: Sequence[HostTraffic]) -> None:
-    """Wait until all datagrams have arrived, or no more come."""
+    """Wait until all datagrams have arrived, or no more arrive."""
     sent, arrived, until = sum(host.sent for host in results), -1, 0.0
     while arrived < sent:
         now, before = time.monotonic(), arrived
@@ -163,8 +163,8 @@ def _drain(results: Sequence[HostTraffic]) -> None:
 
 
 def _at_once(works: Sequence[Callable[[], None]], end: threading.Event, look: Callable[[], None]) -> None:
-    """Run functions in threads, and `look` periodically. An exception of any sets `end`, at which the others
-    return, and is raised here.
+    """Run functions in threads, and call `look` periodically. If one of them raises an exception, `end` is
+    set, at which the others return, and the exception is raised here.
     """
     with ThreadPoolExecutor(max(1, len(works))) as pool:
         left = {pool.submit(work) for work in works}
@@ -193,7 +193,7 @@ def _receiver() -> socket.socket:
 
 
 def _take(receivers: dict[int, tuple[socket.socket, HostTraffic]], ended: threading.Event) -> None:
-    """Count what arrives."""
+    """Count the datagrams that arrive."""
     buffer = bytearray(2048)
     with select.epoll() as poll:
         for handle in receivers:
