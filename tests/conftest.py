@@ -25,6 +25,9 @@ settings.register_profile("hopscope", deadline=None)  # no test is decided by ti
 settings.load_profile("hopscope")
 
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # or gRPC opens files in every process that a test forks later
+os.environ["XDG_CONFIG_HOME"] = str(
+    Path(__file__).parent / "no-settings"
+)  # not those of the user who runs the tests
 gc.set_threshold(50_000)  # at 700, a tenth of the time of tests is spent on looking for cycles
 
 if "--uncompiled" in sys.argv:  # before any kernel is imported
