@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hopscope.base.names import Names
 from hopscope.cli.decode.rows import COLUMNS, rows
 from hopscope.cli.output.printer import Format
+from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import Carrier, Layer, ReportBatch
 from oracle.encode import encode_scalar
 from support.by_hand import ethernet, ipv4, outer, u32, udp
-from support.wire_cases import frame_batch
+from support.wire_cases import frame_batch, frames_of
 
 MD = bytes.fromhex("1809 0011 21000108 8000 5453 8000 4000")
 """cablelabs: shim and header; the source's MAC address is at the bottom of the stack."""
@@ -34,6 +37,15 @@ def test_extras_are_columns() -> None:
     assert row["hops.extras"] == f"source_mac={mac} - -"
     assert (row["int.domain_id"], row["int.ds_flags"]) == (str(0x5453), "0x4000")
     assert set(row) <= set(COLUMNS[Format.CSV])
+
+
+def test_ifa_has_columns() -> None:
+    """Of its headers too: each key that JSON prints is a column."""
+    one = {"int": {"version": "ifa", "inband": True, "hop_limit": 7}, "hops": [{"node_id": 3}]}
+    packets = replace(DEFAULT, packets=True)
+    row = _row(Format.CSV, packets, frames_of(craft([one], packets))[0])
+    assert set(row) <= set(COLUMNS[Format.CSV])
+    assert (row["int.inband"], row["int.hop_limit"]) == ("true", "7")
 
 
 def test_a_refused_frame_has_no_bytes_in_csv() -> None:

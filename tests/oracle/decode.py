@@ -154,7 +154,7 @@ def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Di
     if bare := bare_report(dialect, announced):
         yield _bare_2_0(buf, bare, group, dialect)
         return
-    index = empty = 0
+    index = spent = 0
     while index == 0 or buf.at + layout.REPORT_2_0.size <= announced:  # less is padding
         row = Row(group)
         row.set(index=index)
@@ -178,8 +178,9 @@ def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Di
             read_inner(part, inner_type, row, dialect)
         except WireError as error:
             row.refuse(error)
-        empty += not (row.hops or row.own or row.fields.get("carried", 0) & Carried.FLOW)
-        if empty > 8:
+        if not (row.hops or row.own or row.fields.get("carried", 0) & Carried.FLOW):
+            spent += 1 if row.fields.get("reason") else 8
+        if spent > 64:
             text = "more than 8 reports of the datagram hold neither a packet nor metadata"
             row.refuse(WireError(Reason.EMPTY_REPORTS, Place.REPORT_HEADER, start, text))
             yield row

@@ -16,10 +16,12 @@ from hopscope.settings.collector import Settings
 from hopscope.settings.configuration import file as file_module
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load, parse_set, walk
-from hopscope.settings.custom_dialect import DialectSettings
+from hopscope.settings.custom_dialect import PROTOCOLS, DialectSettings
 from hopscope.settings.destinations.databases.postgres import PostgresSettings
 from hopscope.settings.dialects import known
 from hopscope.wire.dialect import DIALECTS, Dialect, Domain
+from hopscope.wire.headers.tunnel import by_protocol
+from hopscope.wire.rules import Next
 
 REDIS = "[export.a]\nkind = 'redis_state'\n"
 
@@ -260,6 +262,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "dialects.x.int_dscp[0]: found 64, expected at most 63",
         ),
         ("[dialects.x]\nint_dscp_bit = 3", "dialects.x: found int_dscp_bit = 3, expected a power of two"),
+        ("[dialects.x]\nifa_protocol = 17", "dialects.x.ifa_protocol: found 17, which is UDP, expected"),
         ("[dialects.x]\nmarker = 'xyz'", "dialects.x.marker: found 'xyz', expected 1 to 8 bytes"),
         (
             "[dialects.x]\ngeneve_classes = [1, 2, 3, 4, 5]",
@@ -537,3 +540,8 @@ def test_a_file_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(os, "geteuid", lambda: local.stat().st_uid + 1)
     with pytest.raises(ConfigError, match="belongs to another user"):
         load(environment={})
+
+
+def test_protocols_in_use_are_those_of_the_decoder() -> None:
+    """No other IP protocol leads anywhere."""
+    assert set(PROTOCOLS) == {each for each in range(256) if by_protocol(each) != Next.NOTHING}

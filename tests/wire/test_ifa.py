@@ -14,6 +14,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
 from hopscope.wire.craft.frames import craft
+from hopscope.wire.craft.keys import CraftError
 from hopscope.wire.decode.as_json import report_object
 from hopscope.wire.decode.byte_fields import explained, leaves
 from hopscope.wire.decode.plain import decode_plain
@@ -200,6 +201,26 @@ def test_what_is_shown_can_be_crafted() -> None:
     assert (found[IP].proto, found[IP].len) == (253, len(raw) - 14)
     stated, found[IP].chksum = found[IP].chksum, None
     assert Ether(bytes(found))[IP].chksum == stated
+
+
+def test_a_crafted_queue_is_shown() -> None:
+    """Also if only the id of the queue is given."""
+    one = {"int": {"version": "ifa"}, "hops": [{"queue_id": 5}, {"queue_occupancy": 0}, {}]}
+    hops = shown(frames_of(craft([one], PACKETS))[0])["hops"]
+    assert [hop.get("queue_id") for hop in hops] == [5, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("flow", "dialect", "message"),
+    [
+        ({"proto": 1}, PACKETS, "flow.proto: IFA carries TCP or UDP, not a packet of protocol 1"),
+        ({}, replace(PACKETS, ifa_protocol=0), "int.version: dialect spec has no IP protocol of IFA"),
+    ],
+)
+def test_what_cannot_be_crafted(flow: dict[str, Any], dialect: Dialect, message: str) -> None:
+    """A packet without ports, and IFA in a dialect that has none."""
+    with pytest.raises(CraftError, match=message):
+        craft([{"flow": flow, "int": {"version": "ifa"}}], dialect)
 
 
 def test_each_byte_has_a_name() -> None:

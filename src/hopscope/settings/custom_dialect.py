@@ -8,6 +8,15 @@ from pydantic import AfterValidator, Field, model_validator
 
 from .section import Dscp, Number8, Number16, Port, Section, hexadecimal
 
+PROTOCOLS = {4: "IP in IP", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 137: "MPLS in IP"}
+"""IP protocols that the decoder reads itself."""
+
+
+def _free(protocol: int) -> int:
+    if protocol in PROTOCOLS:
+        raise ValueError(f"found {protocol}, which is {PROTOCOLS[protocol]}, expected another IP protocol")
+    return protocol
+
 
 class ClockSettings(Section):
     """Meaning of the times that a source sends; unset values are those of the base dialect."""
@@ -93,7 +102,7 @@ class DialectSettings(Section):
     """Geneve option classes of INT."""
     gtpu_ports: tuple[Port, ...] | None = None
     """UDP ports of GTP-U."""
-    ifa_protocol: Number8 | None = None
+    ifa_protocol: Annotated[Number8, AfterValidator(_free)] | None = None
     """IP protocol of IFA; 0: none."""
     any_shim_length: bool | None = None
     """If a shim's Length is 0, the header's hop counts give the size of the stack."""

@@ -16,7 +16,7 @@ _FLOW = ("src", "dst", "proto", "sport", "dport", "vlan", "layers", "tunnel_id")
 _INT = (
     *("version", "mode", "carrier", "npt", "instructions", "hop_words", "remaining_hops"),
     *("hops_exceeded", "mtu_exceeded", "domain_id", "ds_instruction", "ds_flags"),
-    *("namespace", "trace_type", "flow_id", "sequence", "extras"),
+    *("namespace", "trace_type", "flow_id", "sequence", "inband", "hop_limit", "extras"),
 )
 _OF_HOPS = (*HOP_KEYS, "in_report", "extras")
 _REPORT = (

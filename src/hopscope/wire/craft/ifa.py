@@ -11,7 +11,7 @@ from .keys import CraftError, Keys
 MAX_HOPS = 255 * 4 // layout.IFA_HOP.size
 """Nodes whose length the metadata header can state."""
 _SOME_FREE = 1
-"""Free cells of the pool of a node whose queue is given: with all of these data 0, a node has no queue."""
+"""Free cells of the pool of a node whose queue is given: with all of these values 0, a node has no queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ def stack_of(head: Keys, hops: list[Keys]) -> Stack:
 def _node_of(hop: Keys) -> dict[str, int]:
     extras = hop.part("extras")
     seconds, nanoseconds = divmod(hop.number("ingress_time", (1 << 20) * ifa.SECOND - 1, 0), ifa.SECOND)
+    has_queue = hop.has("queue_id") or hop.has("queue_occupancy")
     node = {
         "namespace": 1, "seconds": seconds, "nanoseconds": nanoseconds,
         "node_id": hop.number("node_id", (1 << 20) - 1, 0),
@@ -47,7 +48,7 @@ def _node_of(hop: Keys) -> dict[str, int]:
         "queue_cells": hop.number("queue_occupancy", 0xFFFF, 0),
         "ttl": extras.number("ttl", 255, 64),
         "queue_bytes": extras.number("queue_bytes", 0xFFFFFFFF, 0),
-        "pool_cells": extras.number("pool_cells", 0xFFFFFFFF, _SOME_FREE * hop.has("queue_occupancy")),
+        "pool_cells": extras.number("pool_cells", 0xFFFFFFFF, _SOME_FREE * has_queue),
     }  # fmt: skip
     extras.close("a hop of IFA")
     hop.close("a hop of IFA")

@@ -137,8 +137,10 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, telemetry: Telemetry, diale
 
 def _with_ifa(ip: Ip, ports: tuple[int, int] | None, stack: Stack, dialect: Dialect) -> Inside:
     """The packet with IFA around its L4 header."""
-    if ports is None or not dialect.ifa_protocol:
-        raise CraftError("int.carrier", f"IFA does not carry a packet of protocol {ip.protocol} here")
+    if not dialect.ifa_protocol:
+        raise CraftError("int.version", f"dialect {dialect.name} has no IP protocol of IFA")
+    if ports is None:
+        raise CraftError("flow.proto", f"IFA carries TCP or UDP, not a packet of protocol {ip.protocol}")
     out = bytearray()
     ifa.push_ifa(out, ip.protocol, segment(ip, ports, b""), stack.head, stack.hops)
     ip.protocol = dialect.ifa_protocol
