@@ -72,7 +72,7 @@ def payloads(count: int, hops: int, fields: int, flows: int, sequence: int = 0) 
 
 
 def block_of(flows: int) -> int:
-    """How many reports `Load` makes, at least one for each flow; it sends them again with other sequence
+    """Number of reports that `Load` makes, at least one for each flow; it repeats them with new sequence
     numbers.
     """
     return max(BLOCK, 1 << (flows - 1).bit_length())
@@ -116,13 +116,13 @@ class Load:
             batch.reports["sequence"] = datagram // (run * sources) * run + datagram % run
             batch.reports["index"] = number % grouped
             part = encode_reports(batch, link=link, collector=collector, port=port)
-            some = slice(begin // grouped, begin // grouped + len(part))
+            rows = slice(begin // grouped, begin // grouped + len(part))
             length = int(part.frames["length"][0])
             if not begin:
                 octets = np.empty((count, length), np.uint8)
                 frames = np.empty(count, part.frames.dtype)
-            octets[some] = part.arena[: len(part) * length].reshape(-1, length)
-            frames[some] = part.frames
+            octets[rows] = part.arena[: len(part) * length].reshape(-1, length)
+            frames[rows] = part.frames
         frames["offset"] = np.arange(count) * length
         self.octets = octets
         """All datagrams, or their frames, uint8 [datagrams, bytes]."""
@@ -135,8 +135,8 @@ class Load:
         self._each, self._at = count // sources, 0
 
     def next(self, most: int, events: int = 0) -> FrameBatch:
-        """At most `most` datagrams, valid until the next call; so many of them, or all, cause an event each
-        (a queue report).
+        """At most `most` datagrams, valid until the next call. Up to `events` of them have a queue report,
+        which causes an event.
         """
         if self._at == len(self.octets):
             self._at = 0

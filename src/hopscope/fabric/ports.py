@@ -227,7 +227,7 @@ class Topology:
         hashes: npt.NDArray[np.uint64],
         down: npt.ArrayLike | None = None,
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-        """`paths`, and the flows without a working path, bool [flows]: theirs use failed links."""
+        """`paths`, and the flows without a working path, bool [flows]: those whose paths use failed links."""
         source, target = np.asarray(src, np.int64), np.asarray(dst, np.int64)
         path = np.full((len(source), STAGES), NO_PORT, np.int32)
         path[:, 0] = source
@@ -256,7 +256,9 @@ class Topology:
         self.paths(src, dst, np.zeros(len(src), np.uint64), down)
 
     def _choose(self, hashes: npt.NDArray[np.uint64], level: int, attempt: int) -> Ints:
-        """Each flow's choice at one level: by hash; in further attempts, by another hash among the others."""
+        """Each flow's choice at one level: by hash; in further attempts, by another hash among the remaining
+        ones.
+        """
         count = np.uint64(self.choices[level])
         first = mix64(hashes ^ np.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF))
         if not attempt:

@@ -14,4 +14,4 @@ class DamagedError(HistoryError):
 
 
 class TooLargeError(HistoryError):
-    """A query needs more memory than it may have."""
+    """A query needs more memory than it may use."""

@@ -77,13 +77,13 @@ class HistoryLike(Protocol):
         self, metric: str, *, by: HighestBy = "highest", limit: int = 100,
         more: Mapping[str, npt.NDArray[Any]] | None = None, **filters: Unpack[Filters],
     ) -> Highest:  # fmt: skip
-        """The first places by the highest value of a metric, or by events, and how many there are. `more`
-        values, which are no events, only beside those of one data folder.
+        """The places with the highest values of a metric, or with the most events, and the number of all
+        places. `more` (values that are not from events) is supported only for a single data folder.
         """
         ...
 
     def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
-        """The first places by the sum of their hop latencies, or by drop reports."""
+        """The places with the highest sums of hop latencies, or with the most drop reports."""
         ...
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:

@@ -117,7 +117,7 @@ def mark_of(name: str) -> str:
     """Environment entry of a fabric's processes: its folder, and the file system of the folder. A fabric with
     the same name in another mount namespace is a different one.
     """
-    there = next(each for each in (home(), *home().parents) if each.exists())
+    there = next(folder for folder in (home(), *home().parents) if folder.exists())
     return f"{MARK}={folder_of(name)}@{there.stat().st_dev}"
 
 

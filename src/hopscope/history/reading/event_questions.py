@@ -24,7 +24,7 @@ from .table import Table
 
 _OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
 _PARTS, _MOST_PARTS = 8, 64
-"""Into so many parts the switches are split, each time that a question needs too much memory."""
+"""If a query needs too much memory, it is split by switches into this many parts, then into the maximum."""
 _OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
 """Filters that match either all events of a flow record, or none of them."""
 _SWEPT = f"kind = 'push' OR (kind = 'cleared' AND reason NOT IN {MEASURED})"
@@ -208,11 +208,11 @@ class EventQuestions(ABC):
         more: Mapping[str, npt.NDArray[Any]] | None = None,
         **filters: Unpack[Filters],
     ) -> Highest:
-        """The first places by the highest value of a metric in their events, or by the number of these, and
-        how many places there are. Those without a value above 0 come last; see `peaks`.
+        """The places with the highest values of a metric, or with the most events that have one, and the
+        number of all places. Places without a value above 0 come last; see `peaks`.
 
-        `more`: values of places that are no events, in the columns `node_id`, `port`, `ident` (-1: unknown)
-        and `value`.
+        `more`: additional values that are not from events, in the columns `node_id`, `port`, `ident` (-1:
+        unknown) and `value`.
         """
         return self._in_parts(
             lambda part: highest_sql(metric, by, part, with_more=more is not None),
@@ -223,8 +223,8 @@ class EventQuestions(ABC):
         )
 
     def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
-        """The first places by the sum of the `hop_latency` of their events (by switch and port), or by the
-        number of `drop` reports (by switch, port and queue), the sum over all, and how many there are.
+        """The places with the highest sums of `hop_latency` in their events (by switch and port), or with the
+        most `drop` reports (by switch, port and queue); the sum over all places, and their number.
         """
         return self._in_parts(lambda part: sums_sql(metric, part), limit, _of_metric(filters, metric))
 
@@ -237,7 +237,7 @@ class EventQuestions(ABC):
         more: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> Highest:
         """The first places of a SELECT. A storm may have as many places as events: if they need too much
-        memory, those of some switches are asked for after those of others.
+        memory, the switches are split into parts, which are queried one after another.
         """
         parts = 1
         while True:

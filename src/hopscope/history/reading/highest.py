@@ -1,4 +1,4 @@
-"""The places with the highest values: found by DuckDB, so that only those are read into Python."""
+"""The places with the highest values. DuckDB finds them, so that only these are read into Python."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from .table import Table
 
 By = Literal["highest", "events"]
-"""What places are ordered by."""
+"""Order of places: by their highest value, or by their number of events."""
 Part = tuple[int, int]
-"""Of the switches, one part of so many."""
+"""A part of the switches: its index, and the number of parts."""
 WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
 """Metrics whose places have a queue or a buffer."""
 _COLUMNS = ("node_id", "port", "ident", "highest", "events")
@@ -23,26 +23,26 @@ _COLUMNS = ("node_id", "port", "ident", "highest", "events")
 
 @dataclass(frozen=True, slots=True)
 class PlacePeak:
-    """One place."""
+    """A place with its highest value, and its number of events."""
 
     place: Place
     highest: int
-    """Its highest value, or the sum of its values; of `drop` the number of drop reports."""
+    """Its highest value, or the sum of its values; for `drop`, the number of drop reports."""
     events: int
 
 
 @dataclass(frozen=True, slots=True)
 class Highest:
-    """The first places, and how many there are."""
+    """The first places, and the number of all places."""
 
     total: int
     rows: list[PlacePeak]
     sum: int
-    """Of `sums`: the sum over all places."""
+    """For `sums`, the sum over all places; otherwise 0."""
 
     @classmethod
     def of(cls, tables: Iterable[Table], by: By, limit: int | None) -> Highest:
-        """The first of the rows of `ranked_sql`, of several tables."""
+        """The first places in the rows of several tables, which `_ranked_sql` selected."""
         total, whole, rows = 0, 0, list[PlacePeak]()
         for table in tables:
             if len(table):
@@ -54,7 +54,7 @@ class Highest:
 
     @classmethod
     def ranked(cls, total: int, whole: int, rows: Iterable[PlacePeak], by: By, limit: int | None) -> Highest:
-        """The first of these rows."""
+        """The first `limit` of these rows, in order."""
 
         def rank(row: PlacePeak) -> tuple[bool, int, int, tuple[int, ...]]:
             return row.highest == 0, -row.events if by == "events" else 0, -row.highest, ascending(row.place)
@@ -63,13 +63,13 @@ class Highest:
 
 
 def ascending(place: Place) -> tuple[int, ...]:
-    """What places are ordered by: unknown ports and queues come first."""
+    """Sort key of a place: unknown ports and queues come first."""
     return tuple(-1 if part is None else part for part in place)
 
 
 def values_sql(metric: str) -> str:
-    """A SELECT of the values of a metric: node_id, port, ident, value, highest, time, sequence. `drop` is one
-    here: each drop report has the value 1.
+    """A SELECT of the values of a metric: node_id, port, ident, value, highest, time, sequence. `drop` counts
+    as a metric: each drop report has the value 1.
     """
     if metric == Kind.DROP.label:
         condition, value, highest = f"kind = '{metric}'", "1", "1"
@@ -87,13 +87,13 @@ def values_sql(metric: str) -> str:
 
 
 def listed_sql(places: Collection[Place]) -> str:
-    """A condition on columns of `values_sql`: that they are of one of these places; empty without some."""
+    """A WHERE clause that selects these places from `values_sql`; empty if there are none."""
     rows = ", ".join(str(ascending(place)) for place in places)
     return f" WHERE (node_id, coalesce(port, -1), coalesce(ident, -1)) IN ({rows})" if rows else ""
 
 
 def highest_sql(metric: str, by: By, part: Part, *, with_more: bool) -> str:
-    """A SELECT of places by their highest values, or by events. `with_more`: also of the rows of GIVEN."""
+    """A SELECT of places by their highest values, or by events; `with_more` includes the rows of GIVEN."""
     values = f"SELECT node_id, port, ident, highest, value FROM ({values_sql(metric)})"
     if with_more:
         values += """ UNION ALL SELECT node_id, nullif(port, -1)::UINTEGER, nullif(ident, -1)::UINTEGER,
@@ -103,7 +103,7 @@ def highest_sql(metric: str, by: By, part: Part, *, with_more: bool) -> str:
 
 
 def sums_sql(metric: str, part: Part) -> str:
-    """A SELECT of places by the sum of their hop latencies, or by `drop` reports."""
+    """A SELECT of places by the sum of their hop latencies, or by their number of `drop` reports."""
     ident, condition, highest = "NULL", f"metric = '{metric}' AND kind != 'cleared'", "sum(value)"
     if metric == Kind.DROP.label:
         ident, condition, highest = "ident & 255", f"kind = '{metric}'", "count(*)"
@@ -113,10 +113,10 @@ def sums_sql(metric: str, part: Part) -> str:
 
 
 def _ranked_sql(values: str, highest: str, by: By, part: Part, whole: str) -> str:
-    """A SELECT of places in their order, each with the number and the sum of all (`whole`)."""
-    some = "" if part[1] == 1 else f"WHERE node_id % {part[1]} = {part[0]}"
+    """A SELECT of places in their order; each row has the number of all places, and their sum (`whole`)."""
+    condition = "" if part[1] == 1 else f"WHERE node_id % {part[1]} = {part[0]}"
     order = "events DESC, highest DESC" if by == "events" else "highest DESC"
     return f"""SELECT *, count(*) OVER () AS total, {whole} AS sum FROM (
         SELECT node_id, port, ident, {highest} AS highest, count(value) AS events
-        FROM ({values}) {some} GROUP BY node_id, port, ident)
+        FROM ({values}) {condition} GROUP BY node_id, port, ident)
         ORDER BY highest > 0 DESC, {order}, node_id, port NULLS FIRST, ident NULLS FIRST"""

@@ -33,13 +33,13 @@ Numbers = npt.NDArray[np.integer[Any]]
 
 
 _LARGE_EVENTS = 32_768
-"""A block of so many events is read where it is: planning the query takes less time than copying it, and the
-copy would double the memory that a storm's journals take.
+"""Blocks of at least this many events are not copied: that would take longer than planning a query over one
+more block, and would double the memory that a storm's journals take.
 """
 
 
 def joined(blocks: list[Records]) -> list[Records]:
-    """The same events in fewer blocks: small ones are copied into one."""
+    """The same events in fewer blocks: all small blocks are copied into one."""
     large = [block for block in blocks if len(block) >= _LARGE_EVENTS]
     small = [block for block in blocks if len(block) < _LARGE_EVENTS]
     return [*large, *([np.concatenate(small)] if len(small) > 1 else small)]

@@ -60,7 +60,9 @@ class NetworkAttribution:
     until_ns: int | None
     """None: until now."""
     history_ns: int | None
-    """Since when events of history are in it: drops, highest values, stored values. None: there is none."""
+    """Start of the events of history that are included (drops, highest values, stored values); None: none
+    are.
+    """
     end_to_end: Distribution | None
     slow_above_ns: int | None
     """A flow is slow if its latest end-to-end latency is above this; None: not known."""
@@ -96,7 +98,7 @@ def network(
 
     `state` None: from history alone, as for a cluster.
 
-    Slow flows are counted as of now, and only if the window has no end.  Raises HistoryError.
+    Slow flows are counted as of now, and only if the window has no end. Raises HistoryError.
     """
     begin_ns = start_ns
     if start_ns is None and history is not None:
@@ -203,7 +205,7 @@ def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
 
 
 def _lately(history: HistoryLike, end_ns: int | None) -> int | None:
-    """When the last LATELY_NS of history begin; None: it has no event."""
+    """Start of the last LATELY_NS of history; None: it has no events."""
     newest = times_ns(history.events(limit=1, end=end_ns)["time"])
     return max(0, newest[0] - LATELY_NS) if newest else None
 

@@ -55,10 +55,10 @@ def find_highest(
     more = _sampled(live, nodes) if live else None
     highest = history.highest(metric, by=by, limit=rows, more=more, **window)
     found = {
-        place: HeatRow(place, each.highest, each.events, [None] * buckets.count)
-        for each in highest.rows
-        if each.highest > 0
-        for place in (Place(*each.place),)
+        place: HeatRow(place, row.highest, row.events, [None] * buckets.count)
+        for row in highest.rows
+        if row.highest > 0
+        for place in (Place(*row.place),)
     }
     if found:
         _fill(found, history, metric, buckets, window)

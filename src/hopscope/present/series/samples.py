@@ -59,7 +59,7 @@ class Sample:
         return known, self.values[at[known]]
 
     def of_node(self, node: int) -> Sample:
-        """The part of one switch."""
+        """The part of the sample that is about one switch."""
         ends = np.array([node << 32, (node + 1 << 32) - 1], np.uint64)
         part = slice(np.searchsorted(self.keys, ends[0]), np.searchsorted(self.keys, ends[1], "right"))
         return Sample(self.time_ns, self.keys[part], self.values[part])

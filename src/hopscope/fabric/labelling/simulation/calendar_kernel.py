@@ -19,8 +19,8 @@ ROW_BITS = 24
 ROW_MASK = (1 << ROW_BITS) - 1
 DIGITS = 256
 PREFETCH_AHEAD = 8
-"""Packets between the prefetch of a port and its use: k = 32 9.0 → 11.4 M packet-hops per second, k = 16 18 →
-21.
+"""Packets between the prefetch of a port and its use. Prefetching raised the speed from 9.0 to 11.4
+million packet-hops per second for k = 32, and from 18 to 21 million for k = 16.
 """
 INSERTION_SORT_MAX = 32
 """Maximum keys sorted by insertion."""

@@ -2,7 +2,7 @@
 
 The paper's formulas, each with a variant for cases that it does not cover: `probe_probability` is about a gap
 between two updates, `window_coverage` about a telemetry interval; `labels_base_b` is the paper's recurrence,
-in `mean_field` ports remember labels written by probability. All times are in one unit, usually s.
+while in `mean_field`, ports remember labels written by probability. All times are in one unit, usually s.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def window_coverage(
 
 
 def random_window_coverage(interval: float, gap: float, telemetry: float) -> float:
-    """`window_coverage` of a port whose packets come at random, `gap` apart in the mean, without delays.
+    """`window_coverage` of a port whose packets arrive at random, on average `gap` apart, without delays.
 
     T_p is exponential: at T_i = T a port misses 1 / (1 + T / gap) of the windows, and from there on
     exp(-(T_i - T) / gap) of that.

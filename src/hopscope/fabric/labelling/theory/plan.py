@@ -28,7 +28,7 @@ TARGETS = (0.9, 0.99, 0.999, 0.9999)
 LONGER_INTERVALS = np.linspace(0.05, 1, 39)
 """Intervals, as shares of the telemetry interval, that bound the coverage of shorter ones."""
 MIN_INTERVAL = 1e-6
-"""Shortest proposed interval, s: by then every packet is labelled."""
+"""Shortest proposed interval, s; at this interval, every packet is labelled."""
 
 
 class PlanError(HopscopeError):
@@ -156,9 +156,9 @@ def expected_coverage(interval: float, demand: LabelDemand) -> float:
     Q the difference of two delays, N(0, 2 n σ²) over n hops (INT-label, 4.2), and more if the two labels take
     paths of different length (`path_skew`, with probability 1/4 each, later or earlier).  An interval of
     length T_i that starts anywhere is empty with probability E[(gap - T_i)+] / E[gap], while updates keep
-    their order. If delays vary by many T they do not; then the better of two bounds applies: that of a longer
-    interval, since more labels never cover less, and that of random updates, exp(-T_i / E[gap]), which
-    regular updates approach as delays vary. The probability of Base B only adds updates.
+    their order. If delays vary by many T, they do not keep it; then the better of two bounds applies: that of
+    a longer interval, since more labels never cover less, and that of random updates, exp(-T_i / E[gap]),
+    which regular updates approach as delays vary. The probability of Base B only adds updates.
     """
     gap, telemetry, spread = demand.gap, demand.telemetry, demand.sigma * sqrt(2 * demand.hops)
     longer_intervals = LONGER_INTERVALS * telemetry
@@ -209,7 +209,9 @@ def choose(interval: float, target: float, demand: LabelDemand) -> LabelChoice:
 
 def coverages(intervals: npt.ArrayLike, demand: LabelDemand) -> npt.NDArray[np.float64]:
     """Expected coverage by interval, float64 [intervals]."""
-    return np.array([expected_coverage(float(each), demand) for each in np.asarray(intervals)], np.float64)
+    return np.array(
+        [expected_coverage(float(interval), demand) for interval in np.asarray(intervals)], np.float64
+    )
 
 
 def _possible(demand: LabelDemand) -> float:
