@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.byte_fields import ByteField, explained, leaves
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT
@@ -114,3 +115,16 @@ def test_damage_is_explained_and_never_fatal() -> None:
             fields = explained(cut, seed.link, row, DEFAULT)
             covered = {at for leaf in leaves(fields) for at in range(leaf.offset, leaf.offset + leaf.length)}
             assert covered == set(range(len(cut)))
+
+
+def test_ip_and_ioam_have_headers() -> None:
+    """An IP header is no unnamed data, and IOAM is found within the one that holds it."""
+    flow = {"src": "2001:db8::1", "dst": "2001:db8::2"}
+    for mode, header in (("preallocated", "IOAM trace"), ("dex", "IOAM direct export")):
+        frames = craft([{"report": {}, "flow": flow, "int": {"version": "ioam", "mode": mode}}])
+        row = decode_plain(frames).reports[0]
+        found = explained(frames.arena.tobytes(), Link.ETHERNET, row, DEFAULT)
+        names = [each.name for each in found if each.fields]
+        assert [name for name in names if name.startswith(("IP", "IOAM"))] == [
+            "IPv4", "IPv6", "IOAM option", header,
+        ]  # fmt: skip

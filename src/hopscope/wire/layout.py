@@ -303,7 +303,7 @@ IFA_HOP = header(
     ("namespace", 4), ("node_id", 20), ("ttl", 8),
     ("port_speed", 4, "", "0 10G, 1 25G, 2 40G, 3 50G, 4 100G, 5 200G, 6 400G"), ("congestion", 2),
     ("queue_id", 6), ("seconds", 20, "s"), ("egress_port", 16), ("ingress_port", 16),
-    ("nanoseconds", 32, "ns"), ("residence_time", 32, "ns"),
+    ("nanoseconds", 32, "ns"), ("residence_time", 32, "ns", "some switches add a second"),
     ("queue_bytes", 32, "bytes", "sent by the queue"), ("reserved", 16),
     ("queue_cells", 16, "cells", "in the queue"), ("pool_cells", 32, "cells", "free"),
 )  # fmt: skip

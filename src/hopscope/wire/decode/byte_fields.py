@@ -21,7 +21,7 @@ from ..headers import ethernet, tunnel
 from ..headers.datagram import find_datagram
 from ..layout import Item
 from ..reasons import Place
-from ..records import MAX_HOPS, Carrier, Link
+from ..records import MAX_HOPS, Carrier, Link, Mode
 from ..rules import Next
 from ..telemetry import hop_stack, ifa, int_header, ioam
 from ..versions import IFA, IOAM
@@ -101,7 +101,9 @@ def _walk(buf: _Notes, link: int, row: Any, dialect: Dialect) -> None:
     before = 0 if row["int_version"] == IFA else 4  # bytes of the shim, or of the option's header
     shim_at = int(row["int_at"]) - before if row["int_at"] else buf.end
     _packet(buf, following, shim_at, table)
-    if buf.at <= shim_at and row["int_at"]:
+    if row["int_version"] == IOAM:  # within the IPv6 header that was read last
+        _ioam(_Notes(buf.raw, shim_at, buf.end, buf.notes), row)
+    elif buf.at <= shim_at and row["int_at"]:
         buf.limit = buf.end  # a packet inside may state less than its telemetry takes
         _raw(buf, shim_at - buf.at, "bytes before the telemetry")
         _telemetry(buf, row, dialect)
@@ -180,6 +182,8 @@ def _packet(buf: _Notes, following: Next, end: int, table: Any) -> None:
         elif following in (Next.IPV4, Next.IPV6):
             ip_version = 4 if following == Next.IPV4 else 6
             start, ip = buf.at, ethernet.pull_ip(buf, ip_version, Place.INNER_IP, any_length=True)
+            header = layout.IPV4 if ip_version == 4 else layout.IPV6
+            buf.notes.append(_header(header, buf.raw, start))
             protocol = ip.protocol
             if protocol and protocol == table[rules.IFA_PROTOCOL] and not ip.fragment_offset:
                 protocol = _ifa(buf)
@@ -226,14 +230,15 @@ def _transport(buf: _Notes, protocol: int, fragment: int, table: Any) -> Next:
 # -------------------------------------------------------------------------------------------------- telemetry
 
 
+def _ioam(buf: _Notes, row: Any) -> None:
+    buf.pull(layout.IOAM_OPTION, Place.IOAM_OPTION)
+    if row["int_mode"] == Mode.IOAM_DEX:
+        ioam.pull_dex(buf)
+    else:
+        buf.pull(layout.IOAM_TRACE, Place.IOAM_OPTION)
+
+
 def _telemetry(buf: _Notes, row: Any, dialect: Dialect) -> None:
-    if row["int_version"] == IOAM:
-        buf.pull(layout.IOAM_OPTION, Place.IOAM_OPTION)
-        if int(row["int_mode"]) == 6:
-            ioam.pull_dex(buf)
-        else:
-            buf.pull(layout.IOAM_TRACE, Place.IOAM_OPTION)
-        return
     if row["int_version"] == IFA:
         _, hops = ifa.pull_metadata(buf)
         for number, note in enumerate(buf.notes[len(buf.notes) - len(hops) :]):
