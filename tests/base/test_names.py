@@ -70,8 +70,13 @@ def test_a_node_is_found_by_name_or_number() -> None:
         ("a.csv", "node_id,port,name\nx,,y\n", "line 2: found node id 'x'"),
         (
             "a.csv",
-            "node_id,port,name\n1,70000,y\n",
-            "line 2: found port '70000', expected a number from 0 to 65535",
+            "node_id,port,name\n1,1073741824,y\n",
+            "line 2: found port '1073741824', expected a number from 0 to 1073741823",
+        ),
+        (
+            "a.csv",
+            "node_id,port,name\n1,10.0.0.1,y\n",
+            "line 2: found port '10.0.0.1', expected a number from 0 to 1073741823",
         ),
         ("a.csv", "node_id,port,name\n1,,y\n1,,z\n", "line 3: node 1 is named twice"),
         ("a.csv", "node_id,port,name\n1,,\n", "line 2: found name ''"),

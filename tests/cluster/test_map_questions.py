@@ -11,6 +11,7 @@ from hopscope.cluster.questions.history_question import HistoryQuestion
 from hopscope.cluster.questions.members_history import MembersHistory
 from hopscope.cluster.questions.parts import Answer
 from hopscope.cluster.questions.tables import Rows, encode
+from hopscope.detect.places import places_of
 from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.history.query import History
 from hopscope.history.writing.journal import JournalWriter
@@ -97,9 +98,9 @@ def test_an_alarm_whose_sources_moved_is_not_open(tmp_path: Path) -> None:
             writer.append(events)
     history: Any = Folders(**{member: tmp_path / member for member in known})
 
-    def alarms(seconds: int) -> list[int]:
+    def alarms(seconds: int) -> list[int | None]:
         found = past_snapshot(history, T0 + seconds * 10**9, 10**9, None).rows
-        return [int(row["place"]) & 0xFFFF for row in found if row["alarm"][QUEUE]]
+        return [port for _, port, _ in places_of(found["place"][found["alarm"][:, QUEUE]])]
 
     assert alarms(15) == [1, 2, 3, 4]
     assert alarms(25) == [2, 3, 4]

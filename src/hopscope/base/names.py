@@ -34,7 +34,8 @@ from .errors import HopscopeError
 from .toml import TomlError, read_toml
 
 MAX_NODE = 0xFFFF_FFFF
-MAX_PORT = 0xFFFF
+MAX_PORT = (1 << 30) - 1
+"""Ports may be ifIndexes, some of which have 30 bits."""
 MAX_NAME = 64
 """Longest name that is taken from a device, in characters: the limit of an interface's ifAlias (RFC 2863)."""
 DISCOVERED = "discovered.toml"
@@ -99,7 +100,7 @@ class Names:
         return names
 
     def _add(self, place: str, node: object, port: object, name: object) -> None:
-        node_id = _number(node, MAX_NODE)
+        node_id = _node_id(node)
         if node_id is None:
             raise NamesError(f"{place}: found node id {node!r}, expected a number from 0 to {MAX_NODE}")
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
@@ -153,7 +154,7 @@ class Names:
         for node_id, name in self.nodes.items():
             if name == text:
                 return node_id
-        return _number(text, MAX_NODE)
+        return _node_id(text)
 
 
 def clean_name(text: bytes, limit: int = MAX_NAME) -> str:
@@ -168,14 +169,22 @@ def _quoted(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-def _number(value: object, highest: int) -> int | None:
-    try:
-        number = int(value.strip(), 0) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
+def _node_id(value: object) -> int | None:
+    """A node id from its number, or from an IPv4 address."""
+    number = _number(value, MAX_NODE)
+    if number is None and isinstance(value, str):
         try:
             number = int(IPv4Address(value))
         except ValueError:
             return None
+    return number
+
+
+def _number(value: object, highest: int) -> int | None:
+    try:
+        number = int(value.strip(), 0) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return None
     return number if 0 <= number <= highest else None
 
 

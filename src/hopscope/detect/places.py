@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .records import NO_PORT
+from .records import NO_PORT, Metric
 
 Place = tuple[int, int | None, int | None]
 """(node id, egress port, queue or buffer); None: unknown."""
@@ -30,13 +30,26 @@ def ports_of(port: npt.NDArray[Any]) -> Ints:
     return np.where(port == NO_PORT, UNKNOWN, port.astype(np.int64))
 
 
-def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], ident: npt.NDArray[Any]) -> Words:
+def ports_of_events(events: npt.NDArray[Any] | np.void) -> Ints:
+    """Egress ports of EVENT records. That of a link's utilisation may be an ifIndex that only `ident`
+    has room for.
+    """
+    in_ident = (events["port"] == NO_PORT) & (events["metric"] == Metric.LINK_UTILIZATION)
+    return ports_of(np.where(in_ident, events["ident"], events["port"]))
+
+
+def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], ident: npt.NDArray[Any] | int = UNKNOWN) -> Words:
     """The numbers of places; UNKNOWN is what is not known."""
-    port, ident = port.astype(np.int64), ident.astype(np.int64)
+    port, ident = port.astype(np.int64), np.asarray(ident, np.int64)
     low = port + 1 << _PORT_AT | ident + 1
     low = np.where(port > _MOST_PORT, _ALONE | port & _ID, low)
     low = np.where(ident > _MOST_QUEUE, _ALONE | _BUFFER | ident & _ID, low)
     return np.asarray(node.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64))
+
+
+def nodes_of(keys: Words) -> Ints:
+    """The nodes of places."""
+    return (keys >> np.uint64(32)).astype(np.int64)
 
 
 def parts_of(keys: Words) -> tuple[Ints, Ints, Ints]:
@@ -46,7 +59,7 @@ def parts_of(keys: Words) -> tuple[Ints, Ints, Ints]:
     port_alone, ident_alone = low & (_ALONE | _BUFFER) == _ALONE, low >= _ALONE | _BUFFER
     port = np.where(port_alone, low & _ID, np.where(ident_alone, UNKNOWN, port))
     ident = np.where(ident_alone, low & _ID, np.where(port_alone, UNKNOWN, ident))
-    return (keys >> np.uint64(32)).astype(np.int64), port, ident
+    return nodes_of(keys), port, ident
 
 
 def keys_of_places(places: Sequence[Place]) -> Words:

@@ -49,6 +49,8 @@ COLUMNS = (
 )
 """Name and DuckDB type of every column, in order."""
 NAMES = ", ".join(name for name, _ in COLUMNS)
+PORT = f"coalesce(port, CASE metric WHEN '{Metric.LINK_UTILIZATION.label}' THEN nullif(ident, {NO_PORT}) END)"
+"""SQL for the egress port of an event, as `detect.places.ports_of_events`."""
 
 
 def connect(memory_bytes: int, threads: int, *, unsigned: bool = False) -> duckdb.DuckDBPyConnection:

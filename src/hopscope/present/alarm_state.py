@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..detect.alarms import place_key
-from ..detect.records import EVENT, NO_NODE, NO_PORT, OF_SOURCE, Kind, Metric, PortKind
+from ..detect.places import UNKNOWN, ports_of_events
+from ..detect.records import EVENT, NO_NODE, OF_SOURCE, Kind, Metric, PortKind
 from ..labels.counters import LABEL_COUNTERS
 from ..wire.records import Records
 from .collector_state import CollectorState
@@ -137,11 +138,11 @@ class LiveAlarms:
 
 def place_of(event: np.void) -> Place | None:
     """The place of an EVENT; None if it happened at no switch."""
-    node, port = int(event["node_id"]), int(event["port"])
+    node, port = int(event["node_id"]), int(ports_of_events(event))
     if node == NO_NODE or int(event["kind"]) in OF_SOURCE:
         return None
     queue = int(event["ident"]) if int(event["metric"]) in _QUEUES else None
-    return node, None if port == NO_PORT else port, queue
+    return node, None if port == UNKNOWN else port, queue
 
 
 @dataclass(slots=True)

@@ -185,8 +185,11 @@ def event_object(
         node = None
     elif row["flow_id"] is not None:
         flow = {"id": f"{row['flow_id']:016x}", **{name: row[name] for name in _TUPLE}}
-    if node is not None and row["port"] is not None:
-        port = {"id": row["port"], "name": names.port(node_id, row["port"])}
+    number = row["port"]
+    if number is None and metric == Metric.LINK_UTILIZATION.label and row["ident"] != NO_PORT:
+        number = row["ident"]  # an ifIndex that `port` has no room for
+    if node is not None and number is not None:
+        port = {"id": number, "name": names.port(node_id, number)}
     return {
         "id": f"{row['shard']}-{row['sequence']}",
         "time": row["time"],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..detect.places import ports_of_events
 from ..detect.records import PATH_PART, Kind, Metric
 from ..wire.records import Records
 from .events import continues
@@ -142,7 +143,7 @@ class EventFilter:
             of_node = np.isin(rows["node_id"], self.nodes)
             kept &= of_node if self.ports else of_node | on_path(rows, self.nodes)
         if self.ports:
-            kept &= np.isin(rows["port"], self.ports)
+            kept &= np.isin(ports_of_events(rows), self.ports)
         if self.flow_id is not None:
             kept &= rows["flow_id"] == np.uint64(self.flow_id)
         return kept

@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
+from hopscope.control.topology import Link
 from hopscope.detect.flows.reading.path_hops import NO_HOPS
-from hopscope.detect.records import PORT
+from hopscope.detect.places import keys_of, nodes_of, parts_of
+from hopscope.detect.records import NO_PORT, PORT, PortKind
 from hopscope.fabric.topology import parse_topology
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.fabric import live
 from hopscope.present.fabric.learned import KEEP_NS, LearnedLinks, seen
 from hopscope.present.fabric.live import LiveFabric
-from hopscope.present.fabric.places import FROM_LLDP, FROM_PATHS, METRICS, NONE, new_places, place_of
-from hopscope.present.fabric.view import network_of, shown, view_object
+from hopscope.present.fabric.places import FROM_LLDP, FROM_PATHS, METRICS, NONE, new_places
+from hopscope.present.fabric.view import network_of, port_objects, shown, view_object
 from hopscope.wire.records import ReportBatch
 from support.fabric_state import FabricCollector
 
@@ -58,16 +60,18 @@ def test_places_and_values_are_those_of_the_reports(made: tuple[FabricCollector,
     collector, batch = made
     rows = LiveFabric(CollectorState(collector.folder)).snapshot().rows
     expected = by_hand(batch)
-    assert [(int(p) >> 16, int(p) & 0xFFFF) for p in rows["place"]] == sorted(expected)
+    nodes, ports, _ = parts_of(rows["place"])
+    places = list(zip(nodes.tolist(), ports.tolist(), strict=True))
+    assert places == sorted(expected)
     latency, used = METRICS.index("hop_latency"), METRICS.index("link_utilization")
-    for row in rows:
-        nexts, latencies, flows, _, last = expected[int(row["place"]) >> 16, int(row["place"]) & 0xFFFF]
+    for row, place in zip(rows, places, strict=True):
+        nexts, latencies, flows, _, last = expected[place]
         assert {int(row["next"])} == (nexts or {NONE})
         assert row["flows"] == flows
         assert row["highest"][latency] == max(latencies)
         assert row["latest"][latency] in latencies
         assert row["latest"][used] == last
-    hot = rows[rows["place"] == (HOT[0] << 16 | HOT[1])][0]
+    hot = rows[places.index(HOT)]
     assert hot["alarm"][latency]
     assert rows["alarm"][:, latency].sum() == 1
 
@@ -138,13 +142,14 @@ def test_made_up_switches_leave_the_map_small(monkeypatch: pytest.MonkeyPatch) -
     them; a port that leads to a switch that is left out leads nowhere.
     """
     made_up = np.arange(1000, 201_000, dtype=np.int64)
-    rows = new_places(np.concatenate([place_of([1, 2, 3], 1), place_of(made_up, 1)]))
+    nodes = np.append([1, 2, 3], made_up)
+    rows = new_places(keys_of(nodes, np.ones(len(nodes), np.int64)))
     rows["flows"], rows["sources"] = 1, FROM_PATHS
     rows["flows"][:3], rows["next"][:3] = 2, (2, 200_999, NONE)
     rows["sources"][-1] = FROM_LLDP
     monkeypatch.setattr(live, "MOST_SWITCHES", 5)
     found = live.bounded(live.Snapshot(0, rows))
-    switches = (found.rows["place"] >> 16).tolist()
+    switches = nodes_of(found.rows["place"]).tolist()
     assert (len(switches), switches[:3], switches[-1]) == (5, [1, 2, 3], 200_999)
     assert found.rows["next"][:3].tolist() == [2, 200_999, NONE]
     assert found.left_off == 200_003 - 5
@@ -168,3 +173,53 @@ def test_more_places_than_are_learned_are_left_out(
     same = whole[np.isin(whole["place"], rows["place"])]
     assert rows["flows"].tolist() == same["flows"].tolist()
     assert rows["highest"][:, 0].tolist() == same["highest"][:, 0].tolist()
+
+
+def test_ports_that_are_large_ifindexes_are_ports_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ports 70000 and 436207616 of switch 1, and port 4464 of switch 2 (70000 less 65536): each has its own
+    utilisation, its link and its name. A queue whose port reports do not state belongs to no port.
+    """
+    used = {(1, 70_000): 900, (1, 436_207_616): 700, (2, 4464): 100}
+    ports = np.zeros(len(used) + 1, PORT)
+    for row, ((node, port), value) in zip(ports, used.items(), strict=False):
+        row["node_id"], row["ident"], row["kind"], row["state"] = node, port, PortKind.EGRESS, 1
+        row["port"] = NO_PORT if port > NO_PORT else port
+        row["latest"][0] = row["highest"][0] = value
+        row["alarm"] = value == 900
+    ports[-1]["node_id"], ports[-1]["kind"], ports[-1]["port"] = 1, PortKind.QUEUE, NO_PORT
+    monkeypatch.setattr(CollectorState, "ports", lambda _: ports)
+    links = (Link(1, 70_000, 2, 7, "", ("file",)), Link(1, 436_207_616, 3, None, "", ("file",)))
+    monkeypatch.setattr(LiveFabric, "_known_links", lambda _: links)
+    names = Names({}, {(1, 436_207_616): "Ethernet1/1"})
+    network = network_of(LiveFabric(CollectorState(tmp_path)).snapshot(), names)
+    found = view_object(network, shown(network, names, "switch", None), names, "link_utilization", 800, None)
+    structure, values = found["structure"], found["values"]
+    assert [node["id"] for node in structure["nodes"]] == [1, 2, 3]
+    assert [node["host_ports"] for node in structure["nodes"]] == [0, 1, 0]
+    links_shown = structure["links"]
+    assert (links_shown["from"], links_shown["to"]) == ([0, 0], [1, 2])
+    assert links_shown["port"] == [70_000, 436_207_616]
+    assert (values["links"], values["links_hot"]) == ([900, 700], [1, 0])
+    assert (values["nodes"], found["ports"], found["hot"]) == ([900, 100, None], 3, 1)
+    rows = port_objects(network, names, np.array([1, 2]))
+    assert [(row["node"]["id"], row["port"]["id"], row["port"]["name"]) for row in rows] == [
+        (1, 70_000, None), (1, 436_207_616, "Ethernet1/1"), (2, 4464, None),
+    ]  # fmt: skip
+    assert [row["values"]["link_utilization"]["latest"] for row in rows] == [900, 700, 100]
+    assert [row["next"] and row["next"]["id"] for row in rows] == [2, 3, None]
+
+
+def test_a_hop_without_a_port_is_of_its_switch_and_of_no_port(tmp_path: Path) -> None:
+    """Reports without ports: the switches have latencies, and no port 65535."""
+    rows = new_places(keys_of(np.array([1, 2]), np.array([-1, 3])))
+    rows["latest"][:, 0] = rows["highest"][:, 0] = (5000, 800)
+    network = network_of(live.Snapshot(0, rows), Names())
+    found = view_object(network, shown(network, Names(), None, None), Names(), "hop_latency", None, None)
+    assert (found["values"]["nodes"], found["values"]["hosts"]) == ([5000, 800], [None, 800])
+    assert (found["ports"], [node["host_ports"] for node in found["structure"]["nodes"]]) == (1, [0, 1])
+    assert [row["port"] for row in port_objects(network, Names(), np.array([1, 2]))] == [
+        None,
+        {"id": 3, "name": None},
+    ]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
+from hopscope.detect.places import keys_of_places, places_of
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.query import History
 from hopscope.history.writing.journal import JournalWriter
@@ -77,7 +78,7 @@ def values(
 ) -> tuple[Any, ...]:
     """Latest and highest value of a place at a moment, and whether it is in an alarm."""
     rows = past_snapshot(history, T0 + int(seconds * SECOND), int(window * SECOND), None).rows
-    (row,) = rows[rows["place"] == (node << 16 | port)]
+    (row,) = rows[rows["place"] == keys_of_places([(node, port, None)])]
     plain = [
         None if np.isnan(each) else int(each) for each in (row["latest"][metric], row["highest"][metric])
     ]
@@ -119,8 +120,9 @@ def test_values_are_the_last_before_the_moment(
 def test_links_come_from_the_paths_of_then(history: History) -> None:
     """Ports lead where the paths in history lead; the last hop leads to hosts; layers follow from them."""
     snapshot = past_snapshot(history, T0 + 15 * SECOND, SECOND, None)
-    leads = {int(row["place"]): (int(row["next"]), int(row["flows"])) for row in snapshot.rows}
-    assert leads == {1 << 16 | 5: (9, 2), 2 << 16 | 1: (-1, 2), 9 << 16 | 2: (2, 2)}
+    rows = snapshot.rows
+    leads = dict(zip(places_of(rows["place"]), zip(rows["next"], rows["flows"], strict=True), strict=True))
+    assert leads == {(1, 5, None): (9, 2), (2, 1, None): (-1, 2), (9, 2, None): (2, 2)}
     network = network_of(snapshot, Names())
     assert network.shape.nodes.tolist() == [1, 2, 9]
     assert network.shape.layer.tolist() == [0, 0, 1]
@@ -175,3 +177,39 @@ def test_the_timeline_begins_where_its_time_does(history: History) -> None:
     begins = table["bucket"].astype("datetime64[ns]").astype(np.int64).tolist()
     assert begins == [T0 + 12 * SECOND, T0 + 15 * SECOND]
     assert [(row["drops"], row["path_changes"]) for row in table.rows()] == [(2, 0), (0, 1)]
+
+
+def test_utilisation_of_a_large_ifindex_is_of_its_port(tmp_path: Path) -> None:
+    """Ports 70000 of switch 1 and 4464 of switch 2 have their own values and alarms; the timeline names the
+    port of the highest one, and a hop without a port does not get the port of another.
+    """
+    made = [
+        (Metric.LINK_UTILIZATION, Kind.RAISED, 1, NO_PORT, 70_000, 900),
+        (Metric.LINK_UTILIZATION, Kind.NEW_KEY, 2, 4464, 4464, 100),
+        (Metric.HOP_LATENCY, Kind.NEW_KEY, 3, NO_PORT, 0, 5000),
+        (Metric.HOP_LATENCY, Kind.NEW_KEY, 4, 8, 0, 800),
+    ]
+    events = np.zeros(len(made), EVENT)
+    for row, fields in zip(events, made, strict=True):
+        for name, value in zip(("metric", "kind", "node_id", "port", "ident", "value"), fields, strict=True):
+            row[name] = value
+        row["time_ns"] = T0
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(events)
+    with History(tmp_path, threads=1) as history:
+        rows = past_snapshot(history, T0 + SECOND, SECOND, None).rows
+        worst = [
+            history.activity(metric, bucket_seconds=1).rows()[0]
+            for metric in ("link_utilization", "hop_latency")
+        ]
+        chosen = [
+            history.events(nodes=nodes, ports=[port]).rows()
+            for nodes, port in (((), 70_000), ((1,), 70_000), ((), 4464))
+        ]
+    found = dict(zip(places_of(rows["place"]), rows["latest"][:, UTILIZATION], strict=True))
+    assert found[1, 70_000, None] == 900
+    assert found[2, 4464, None] == 100
+    assert [place for place in found if place[0] < 3] == [(1, 70_000, None), (2, 4464, None)]
+    assert rows["alarm"][:, UTILIZATION].tolist() == [True, False, False]
+    assert [(row["worst_node_id"], row["worst_port"]) for row in worst] == [(1, 70_000), (3, None)]
+    assert [[row["value"] for row in some] for some in chosen] == [[900], [900], [100]]

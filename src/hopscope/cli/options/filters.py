@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from ...base.errors import HopscopeError
-from ...base.names import Names
+from ...base.names import MAX_PORT, Names
 from ...present.select import FlowFilter
 from ...present.text import UnreadableError
 from .declare import Options, option
@@ -26,7 +26,7 @@ NodeOption = Annotated[
 ]
 EgressPortOption = Annotated[
     list[int] | None,
-    option("--egress-port", metavar="PORT", min=0, max=65534, help="Only this egress port. Repeatable."),
+    option("--egress-port", metavar="PORT", min=0, max=MAX_PORT, help="Only this egress port. Repeatable."),
 ]
 KindOption = Annotated[
     list[str] | None, option("--kind", "-k", metavar="KIND", help="Only this kind of event. Repeatable.")

@@ -136,7 +136,9 @@ class RowEncoder:
 
 
 def name_rows(names: Names, now: int) -> bytes:
-    """RowBinary rows of `int_name`, written at `now` (s): names of ports, and of nodes with NO_PORT."""
+    """RowBinary rows of `int_name`, written at `now` (s): names of ports that `int_event` has room for, and
+    of nodes with NO_PORT.
+    """
     return b"".join(
         node.to_bytes(4, "little") + port.to_bytes(2, "little") + _string(name) + now.to_bytes(4, "little")
         for node, port, name in _all(names)
@@ -147,7 +149,8 @@ def _all(names: Names) -> Iterator[tuple[int, int, str]]:
     for node, name in names.nodes.items():
         yield node, NO_PORT, name
     for (node, port), name in names.ports.items():
-        yield node, port, name
+        if port < NO_PORT:
+            yield node, port, name
 
 
 def _string(text: str) -> bytes:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
+from ...detect.places import UNKNOWN, ports_of_events
+from ...detect.records import NO_NODE, PATH_PART, Kind, Metric
 from ...wire.records import Records
 from .names import INDEX, SegmentFile, write_file
 
@@ -229,14 +230,15 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     row["long"] = bool((further & (paths["metric"] == Metric.FLOW_PATH)).any())
     is_node = np.arange(PATH_PART) < rest[:, None]
     nodes = np.concatenate([np.unique(events["node_id"]), np.unique(paths["path"][is_node])])
-    ports = np.unique(events["port"])
+    of_events = ports_of_events(events)
+    known = of_events != UNKNOWN
     flows = np.unique(events["flow_id"])
-    places = _place_keys(events["node_id"], events["port"])[events["port"] != NO_PORT]
+    places = _place_keys(events["node_id"][known], of_events[known])
     keys = [
         np.unique(places),
         _flow_keys(flows[flows != 0]),
         _mixed(np.unique(nodes[nodes != NO_NODE]).astype(np.uint64) | _NODE),
-        _mixed(ports[ports != NO_PORT].astype(np.uint64) | _PORT),
+        _mixed(np.unique(of_events[known]).astype(np.uint64) | _PORT),
     ]
     keys += [np.unique(_address_keys(events[f"{side}_hi"], events[f"{side}_lo"])) for side in ("src", "dst")]
     return _filter(np.concatenate(keys))

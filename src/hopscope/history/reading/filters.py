@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...detect.records import PATH_PART, Kind, Metric
 from ...wire.address import network
 from ...wire.records import Records
-from ..columns import quoted
+from ..columns import PORT, quoted
 from ..errors import HistoryError
 from ..files.segment_index import (
     EARLIEST,
@@ -155,7 +155,7 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
             either += f" OR ({names}, sequence) IN ({first} WHERE NOT {HEAD} AND {on_path})"
         terms.append(f"({either})")
     if ports:
-        terms.append(f"port IN ({', '.join(str(int(port)) for port in ports)})")
+        terms.append(f"{PORT} IN ({', '.join(str(int(port)) for port in ports)})")
     if (flow := filters.get("flow")) is not None:
         terms += _flow_terms(flow)
     if flows := filters.get("flows"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...detect.records import Kind, Metric
-from ..columns import quoted
+from ..columns import PORT, quoted
 from ..errors import HistoryError
 
 VALUE_KINDS = tuple(
@@ -55,12 +55,12 @@ def moment_sql(highest_from_ns: int) -> str:
         CASE metric WHEN '{DROPS}' THEN sum(recent) ELSE max(peak) END::UBIGINT AS highest,
         count(*) FILTER (alarm = 'raised') AS alarms, max(time) AS time
         FROM (
-            SELECT CASE kind WHEN 'drop' THEN '{DROPS}' ELSE metric END AS metric, node_id, port,
+            SELECT CASE kind WHEN 'drop' THEN '{DROPS}' ELSE metric END AS metric, node_id, {PORT} AS port,
                 CASE metric WHEN 'queue_occupancy' THEN ident WHEN 'hop_latency' THEN flow_id END AS part,
                 arg_max(value, (time, sequence)) AS latest, max(value) FILTER ({recent}) AS peak,
                 count(*) FILTER ({recent}) AS recent, max(time) AS time, max((time, sequence)) AS newest,
                 arg_max(kind, (time, sequence)) FILTER (kind IN ('raised', 'cleared')) AS alarm
-            FROM EVENTS WHERE node_id IS NOT NULL AND port IS NOT NULL
+            FROM EVENTS WHERE node_id IS NOT NULL AND {PORT} IS NOT NULL
                 AND (kind = 'drop' OR metric IN {metrics})
             GROUP BY ALL)
         GROUP BY metric, node_id, port ORDER BY metric, node_id, port"""
@@ -96,10 +96,10 @@ def activity_sql(bucket_seconds: float, metric: str, origin_ns: int) -> str:
     if metric == DROPS:
         of_metric, value = "kind = 'drop'", "count(*) FILTER (kind = 'drop')"
     since = f"epoch_ns(time) - {origin_ns}"
-    return f"""SELECT make_timestamp_ns(({since}) // {ns} * {ns} + {origin_ns}) AS bucket,
+    return f"""SELECT * EXCLUDE worst, worst.node_id AS worst_node_id, worst.port AS worst_port FROM (
+        SELECT make_timestamp_ns(({since}) // {ns} * {ns} + {origin_ns}) AS bucket,
         count(*) FILTER (kind IN {_listed(NOTABLE_KINDS)}) AS events,
         count(*) FILTER (kind = 'drop') AS drops, count(*) FILTER (kind = 'path_change') AS path_changes,
         count(*) FILTER (kind IN ('raised', 'threshold')) AS alarms, {value} AS highest,
-        arg_max(node_id, value) FILTER ({of_metric}) AS worst_node_id,
-        arg_max(port, value) FILTER ({of_metric}) AS worst_port
-        FROM EVENTS GROUP BY bucket ORDER BY bucket"""
+        arg_max({{'node_id': node_id, 'port': {PORT}}}, value) FILTER ({of_metric}) AS worst
+        FROM EVENTS GROUP BY bucket) ORDER BY bucket"""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ...control.topology import Link, merged
 from ...detect.links import LinksError
+from ...detect.places import Words, keys_of, keys_of_places, nodes_of, ports_of
 from ...detect.records import NO_PORT, PortKind
 from ...labels.state import NEVER
 from ...wire.records import Records
@@ -29,7 +30,6 @@ from .places import (
     Ints,
     found_at,
     new_places,
-    place_of,
     raise_to,
     united,
 )
@@ -63,7 +63,7 @@ def bounded(snapshot: Snapshot) -> Snapshot:
     most flows.
     """
     rows = snapshot.rows
-    nodes, of = np.unique(rows["place"] >> 16, return_inverse=True)
+    nodes, of = np.unique(nodes_of(rows["place"]), return_inverse=True)
     left_off = len(nodes) - MOST_SWITCHES
     if left_off <= 0:
         return snapshot
@@ -105,17 +105,16 @@ class LiveFabric:
         ports = self._state.ports()
         label_ns, labels = self._state.labels.copy()
         links = self._known_links()
-        of_port = place_of(ports["node_id"], ports["port"])
         egress = (ports["kind"] == PortKind.EGRESS) & (ports["ident"] != NO_PORT)
-        of_port[egress] = place_of(ports["node_id"][egress], ports["ident"][egress])
+        of_port = keys_of(ports["node_id"], np.where(egress, ports["ident"], ports_of(ports["port"])))
         queue = (ports["kind"] == PortKind.QUEUE) & (ports["port"] != NO_PORT)
-        of_link = np.array([link.node << 16 | link.port for link in links], np.int64)
-        of_label = place_of(labels["node_id"], labels["port"])
+        of_link = keys_of_places([(link.node, link.port, None) for link in links])
+        of_label = keys_of(labels["node_id"], ports_of(labels["port"]))
         rows = new_places(united([learned["place"], of_port[egress | queue], of_link, of_label]))
         at, _ = found_at(rows["place"], learned["place"])
         for name in ("next", "next_port", "last_ns", "sources"):
             rows[name][at] = learned[name]
-        _add_links(rows, links)
+        _add_links(rows, links, of_link)
         at, there = found_at(
             rows["place"], found.places
         )  # if there are very many places, `learned` has not kept all
@@ -148,10 +147,9 @@ class LiveFabric:
         return links
 
 
-def _add_links(rows: Records, links: tuple[Link, ...]) -> None:
+def _add_links(rows: Records, links: tuple[Link, ...], places: Words) -> None:
     """Add the links of the file and LLDP, which override those that paths show."""
-    for link in links:
-        at = int(np.searchsorted(rows["place"], link.node << 16 | link.port))
+    for link, at in zip(links, np.searchsorted(rows["place"], places).tolist(), strict=True):
         row = rows[at]
         following = NONE if link.next_node is None else link.next_node
         row["disputed"] = link.disputed or row["next"] not in (NONE, following)
@@ -159,7 +157,7 @@ def _add_links(rows: Records, links: tuple[Link, ...]) -> None:
         row["sources"] |= FROM_FILE * ("file" in link.sources) | FROM_LLDP * ("lldp" in link.sources)
 
 
-def _add_ports(rows: Records, ports: Records, places: Ints, metric: int) -> None:
+def _add_ports(rows: Records, ports: Records, places: Words, metric: int) -> None:
     known = ports["state"] & 1 > 0
     for column in ("latest", "highest"):
         raise_to(rows, column, metric, places[known], ports[column][known, 0])
@@ -171,9 +169,9 @@ class _Drops:
     """Drops in the last seconds, computed from earlier readings of the counters."""
 
     def __init__(self) -> None:
-        self._before: deque[tuple[float, Ints, Ints]] = deque()
+        self._before: deque[tuple[float, Words, Ints]] = deque()
 
-    def recent(self, places: Ints, drops: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    def recent(self, places: Words, drops: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
         """Drops at each place since about WINDOW_SECONDS ago, or since the first call."""
         now, counts = time.monotonic(), drops.astype(np.int64)
         order = np.argsort(places)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...detect.places import keys_of, nodes_of
 from ...wire.records import Records
 from ..series.elsewhere import ended_elsewhere
 from ..series.places import OF_FLOWS
 from .live import Snapshot, bounded
-from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, place_of, united
+from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, united
 
 if TYPE_CHECKING:
     from ...history.questions import HistoryLike
@@ -30,8 +31,8 @@ def past_snapshot(history: HistoryLike, at_ns: int, window_ns: int, known: Snaps
     start, end = at_ns - max(window_ns, LOOK_BACK_NS), at_ns + 1
     values = history.moment(highest_from=at_ns - window_ns, start=start, end=end)
     steps = history.steps(start=start, end=end)
-    of_value = place_of(_column(values, "node_id"), _column(values, "port"))
-    of_step = place_of(_column(steps, "node_id"), _column(steps, "port"))
+    of_value = keys_of(_column(values, "node_id"), _column(values, "port"))
+    of_step = keys_of(_column(steps, "node_id"), _column(steps, "port"))
     today = known.rows[known.rows["next"] != NONE] if known is not None else new_places(of_step[:0])
     rows = new_places(united([of_value, of_step, today["place"]]))
     at, _ = found_at(rows["place"], today["place"])
@@ -66,7 +67,7 @@ def _add_steps(rows: Records, steps: Table, places: np.ndarray, edge: dict[int, 
     order = known[np.argsort(flows[known], kind="stable")]  # the most frequent next node is written last
     rows["next"][at[order]] = following[order]
     rows["sources"][at[order]] |= FROM_PATHS
-    nodes, of = np.unique(places >> 16, return_inverse=True)
+    nodes, of = np.unique(nodes_of(places), return_inverse=True)
     ends, through = (np.bincount(of, counts).astype(np.int64) for counts in (_column(steps, "ends"), flows))
     edge |= zip(nodes.tolist(), zip(ends.tolist(), through.tolist(), strict=True), strict=True)
 

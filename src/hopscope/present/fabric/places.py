@@ -5,11 +5,12 @@ values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ...detect.places import Words
 from ...wire.records import Records
 
 FabricMetric = Literal["hop_latency", "queue_occupancy", "link_utilization", "drops", "label_age"]
@@ -25,10 +26,11 @@ UNITS: dict[FabricMetric, str | None] = {"hop_latency": "ns", "drops": "packets"
 """Units of the metrics; others have the unit that the switches use."""
 NONE = -1
 Ints = npt.NDArray[np.int64]
+Numbers = TypeVar("Numbers", Ints, Words)
 
 PLACE = np.dtype(
     [
-        ("place", "<i8"),  # node << 16 | egress port; all arrays of places are sorted by it
+        ("place", "<u8"),  # node and egress port, by `detect.places`; all arrays of places are sorted by it
         ("next", "<i8"),  # node that the port leads to; NONE: hosts, another network, or unknown
         ("next_port", "<i8"),  # ingress port of that node; NONE: unknown
         ("last_ns", "<i8"),  # when a flow was last seen there
@@ -45,12 +47,7 @@ SOURCES = {FROM_FILE: "file", FROM_LLDP: "lldp", FROM_PATHS: "paths"}
 """The sources that say where a port leads."""
 
 
-def place_of(node: npt.ArrayLike, port: npt.ArrayLike) -> Ints:
-    """Places of nodes and egress ports."""
-    return np.asarray(node).astype(np.int64) << 16 | np.asarray(port).astype(np.int64)
-
-
-def new_places(places: Ints) -> Records:
+def new_places(places: Words) -> Records:
     """PLACE [places] without values; `places` are sorted and unique."""
     rows = np.zeros(len(places), PLACE)
     rows["place"] = places
@@ -59,7 +56,7 @@ def new_places(places: Ints) -> Records:
     return rows
 
 
-def found_at(sorted_places: Ints, places: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def found_at(sorted_places: Numbers, places: Numbers) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Row of each of `places` in `sorted_places`, and whether it is contained."""
     at = np.searchsorted(sorted_places, places)
     if not len(sorted_places):
@@ -67,13 +64,13 @@ def found_at(sorted_places: Ints, places: Ints) -> tuple[Ints, npt.NDArray[np.bo
     return at, sorted_places[np.minimum(at, len(sorted_places) - 1)] == places
 
 
-def united(parts: Sequence[Ints]) -> Ints:
-    """All places, sorted and unique."""
-    every = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))  # np.unique takes five times as long
+def united(parts: Sequence[Numbers]) -> Numbers:
+    """All places, or nodes, sorted and unique."""
+    every = np.sort(np.concatenate(parts))  # np.unique takes five times as long
     return np.asarray(every[np.append(True, every[1:] != every[:-1])[: len(every)]])
 
 
-def raise_to(rows: Records, column: str, metric: int, places: Ints, values: npt.ArrayLike) -> None:
+def raise_to(rows: Records, column: str, metric: int, places: Words, values: npt.ArrayLike) -> None:
     """Raise the value of each of these places to the highest one given for it; places may occur several
     times.
     """

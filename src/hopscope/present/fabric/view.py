@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.names import Names
+from ...detect.places import UNKNOWN, nodes_of, parts_of
 from ...wire.records import Records
 from .live import Snapshot
 from .places import METRICS, NONE, SOURCES, FabricMetric, Ints, united
@@ -22,6 +23,8 @@ MOST_SWITCHES = 400
 """With more switches, `auto` shows pods."""
 MOST_LINKS = 40_000
 """Largest number of links in an answer: those with the highest values."""
+_PORT_BITS = 31
+"""Of a port, which has 30, plus 1, or 0 for several ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Network:
 def network_of(snapshot: Snapshot, names: Names, before: Network | None = None) -> Network:
     """The network of a snapshot. The shape of `before` is reused if the links are the same."""
     rows = snapshot.rows
-    nodes = united([rows["place"] >> 16, rows["next"][rows["next"] != NONE]])
+    of_rows = nodes_of(rows["place"])
+    nodes = united([of_rows, rows["next"][rows["next"] != NONE]])
     if (
         before is not None
         and np.array_equal(before.snapshot.rows["place"], rows["place"])
@@ -47,9 +51,9 @@ def network_of(snapshot: Snapshot, names: Names, before: Network | None = None) 
     ):
         return Network(snapshot, before.shape, before.start, before.end)
     leads = rows["next"] != NONE
-    steps = np.stack([rows["place"][leads] >> 16, rows["next"][leads]], axis=1)
+    steps = np.stack([of_rows[leads], rows["next"][leads]], axis=1)
     shape = shape_of(nodes, steps, snapshot.edge, names)
-    return Network(snapshot, shape, shape.row(rows["place"] >> 16), shape.row(rows["next"]))
+    return Network(snapshot, shape, shape.row(of_rows), shape.row(rows["next"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +144,11 @@ def view_object(
     if left_off:
         inner = np.sort(inner[np.argsort(np.nan_to_num(value[inner], nan=-1))[left_off:]])
     both = view.single[start[inner]] & view.single[end[inner]]
-    port = np.where(both, rows["place"][inner] & 0xFFFF, NONE)
-    keys, link = np.unique((start[inner] * size + end[inner]) << 17 | port + 1, return_inverse=True)
-    ours, outer = start != NONE, (start != NONE) & (network.end == NONE)
+    of_port = parts_of(rows["place"])[1]
+    port = np.where(both, of_port[inner], NONE)
+    keys, link = np.unique((start[inner] * size + end[inner]) << _PORT_BITS | port + 1, return_inverse=True)
+    ours, with_port = start != NONE, of_port != UNKNOWN
+    outer = ours & with_port & (network.end == NONE)
     version = sha256(
         b"".join(
             array.tobytes() for array in (shape.nodes, shape.layer, view.of, keys, network.start, network.end)
@@ -151,11 +157,11 @@ def view_object(
     structure = None
     if version != known:
         columns: dict[str, Any] = {
-            "from": (keys >> 17) // max(1, size),
-            "to": (keys >> 17) % max(1, size),
+            "from": (keys >> _PORT_BITS) // max(1, size),
+            "to": (keys >> _PORT_BITS) % max(1, size),
             "count": np.bincount(link, minlength=len(keys)),
         }
-        ports = [None if port == NONE else port for port in ((keys & 0x1FFFF) - 1).tolist()]
+        ports = [None if port == NONE else port for port in ((keys & (1 << _PORT_BITS) - 1) - 1).tolist()]
         structure = {
             "layers": list(shape.layers),
             "pods": list(shape.pods),
@@ -179,7 +185,7 @@ def view_object(
         "highest": next(iter(_worst(np.zeros(len(value), np.int64), value, 1))),
         "hot": int(hot.sum()),
         "switches": len(shape.nodes),
-        "ports": len(rows),
+        "ports": int(with_port.sum()),
         "left_off": left_off,
         "switches_left_off": network.snapshot.left_off,
     }
@@ -224,15 +230,15 @@ def port_objects(network: Network, names: Names, nodes: Ints) -> list[dict[str, 
     """All egress ports of these nodes, with the values of all metrics, as JSON."""
     shape, found = network.shape, []
     rows = network.snapshot.rows
-    for at in np.flatnonzero(np.isin(rows["place"] >> 16, nodes)).tolist():
-        row = rows[at]
-        node, port = int(row["place"]) >> 16, int(row["place"]) & 0xFFFF
+    of_node, of_port, _ = parts_of(rows["place"])
+    for at in np.flatnonzero(np.isin(of_node, nodes)).tolist():
+        row, node, port = rows[at], int(of_node[at]), int(of_port[at])
         following = int(row["next"])
         layer = int(shape.layer[network.start[at]])
         found.append(
             {
                 "node": {"id": node, "name": names.node(node)},
-                "port": {"id": port, "name": names.port(node, port)},
+                "port": None if port == UNKNOWN else {"id": port, "name": names.port(node, port)},
                 "layer": shape.layers[layer],
                 "next": None if following == NONE else {"id": following, "name": names.node(following)},
                 "next_port": None if row["next_port"] == NONE else int(row["next_port"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from ...base.names import MAX_PORT
 from .common import Body, ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Port, Time, Wide
 
 
@@ -62,7 +63,7 @@ class NewSilence(Body):
     metric: str = Field(default="", max_length=40)
     node: str | None = Field(default=None, max_length=200)
     """Id or name."""
-    port: int | None = Field(default=None, ge=0, le=65535)
+    port: int | None = Field(default=None, ge=0, le=MAX_PORT)
     prefix: str = Field(default="", max_length=100)
     until: str = Field(min_length=1, max_length=60)
     """RFC 3339, or a duration from now such as `2h`; at most 30 days."""

@@ -122,7 +122,8 @@ class FabricPort(Model):
     """An egress port: where it leads, and its values by metric."""
 
     node: Node
-    port: Port
+    port: Port | None
+    """null: reports do not state it."""
     layer: str
     next: Node | None
     """null: not a switch."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....memory.region import Region
+from ...places import Words, keys_of, ports_of
 from ...records import NO_PORT, FlowState
 from .slots import HopBlock, hop_blocks
 
@@ -21,8 +22,8 @@ NONE = -1
 class PathHops:
     """Hops of live flows whose node is known; int64 or bool [hops]."""
 
-    place: Ints
-    """node << 16 | egress port."""
+    place: Words
+    """Node and egress port, as numbers of `detect.places`."""
     following: Ints
     """Next node on the path; NONE: this is the last hop, or the next node is unknown."""
     last: npt.NDArray[np.bool_]
@@ -41,7 +42,7 @@ class PathHops:
 
 
 NO_HOPS = PathHops(
-    *(np.empty(0, dtype) for dtype in (np.int64, np.int64, bool, bool, np.int64, bool, np.int64))
+    *(np.empty(0, dtype) for dtype in (np.uint64, np.int64, bool, bool, np.int64, bool, np.int64))
 )
 
 
@@ -61,7 +62,7 @@ def _columns(block: HopBlock) -> tuple[npt.NDArray[Any], ...]:
     following = np.full(len(node), NONE)
     following[:-1] = node[1:]
     return (
-        node << 16 | port,
+        keys_of(node, ports_of(port)),
         np.where(whole & follows & (port != NO_PORT), following, NONE),
         whole & (number == count - 1),
         whole & (number == 0),

@@ -12,7 +12,8 @@ from ....base.errors import HopscopeError
 from ....detect.alarms import place_key
 from ....detect.evidence.reader import Kept
 from ....detect.flows.reading.state import queues_by_port
-from ....detect.records import NO_NODE, NO_PORT, OF_SOURCE
+from ....detect.places import UNKNOWN, ports_of_events
+from ....detect.records import NO_NODE, OF_SOURCE
 from ....present import evidence
 from ....present.events import all_wide, when
 from ....present.history import Past
@@ -71,7 +72,8 @@ def _around(past: Past, event: Records) -> tuple[list[dict[str, object]], list[d
     """Events before one (newest first) and after it, at its switch and port, or else of its flow."""
     one, node = event[0], int(event["node_id"][0])
     if node != NO_NODE and int(one["kind"]) not in OF_SOURCE:
-        chosen = EventFilter(nodes=(node,), ports=() if one["port"] == NO_PORT else (int(one["port"]),))
+        port = int(ports_of_events(one))
+        chosen = EventFilter(nodes=(node,), ports=() if port == UNKNOWN else (port,))
     elif int(one["flow_id"]):
         chosen = EventFilter(flow_id=int(one["flow_id"]))
     else:

@@ -52,7 +52,7 @@ export function sidePanel(close) {
     const of = path("/fabric/ports", { node: String(node.id), at, window: at ? window : null }, { scope: true });
     const draw = (data) => {
       const items = data.items;
-      const mine = port === null ? items : items.filter((each) => each.port.id === port);
+      const mine = port === null ? items : items.filter((each) => each.port?.id === port);
       if (port !== null && mine[0]) fill(heading, placeLink(mine[0].node, mine[0].port), mine[0].next ? h("span", { class: "faint" }, ` → ${nodeName(mine[0].next)}`) : null);
       numbers.update(METRICS.map(([each, title]) => {
         const worst = Math.max(...mine.map((item) => item.values[each].highest ?? -1));
@@ -122,16 +122,21 @@ export function sidePanel(close) {
   return { element: box.element, show, end: leave };
 }
 
+/** The page of a port; null: the port is unknown. */
+function pageOf({ node, port }) {
+  return port && link(["ports", node.name ?? node.id, port.name ?? port.id]);
+}
+
 function portTable(metric) {
   let chosen = null;
   const grid = table({
     label: "Egress ports",
-    key: (row) => String(row.port.id),
-    href: (row) => link(["ports", row.node.name ?? row.node.id, row.port.name ?? row.port.id]),
-    mood: (row) => (row.values[metric].alarm ? "bad" : row.port.id === chosen ? "chosen" : ""),
+    key: (row) => String(row.port?.id),
+    href: pageOf,
+    mood: (row) => (row.values[metric].alarm ? "bad" : row.port && row.port.id === chosen ? "chosen" : ""),
     columns: [
-      { name: "port", title: "Port", cell: (row) => h("a", { href: link(["ports", row.node.name ?? row.node.id, row.port.name ?? row.port.id]) }, portName(row.port)), value: (row) => portName(row.port) },
-      { name: "next", title: "To", cell: (row) => (row.next ? nodeName(row.next) : "hosts") },
+      { name: "port", title: "Port", cell: (row) => (row.port ? h("a", { href: pageOf(row) }, portName(row.port)) : "unknown"), value: (row) => (row.port ? portName(row.port) : null) },
+      { name: "next", title: "To", cell: (row) => (row.next ? nodeName(row.next) : row.port ? "hosts" : "–") },
       { name: "highest", title: titleOf(metric), number: true, cell: (row) => valueText(row.values[metric].highest, metric), value: (row) => row.values[metric].highest },
       { name: "flows", title: "Flows", number: true, cell: (row) => row.flows, help: "Live flows through it" },
     ],
