@@ -10,7 +10,7 @@ Machine code is made for a level of processors, not for the present processor, s
 """
 
 # mypy: disable-error-code="attr-defined"
-# Numba does not declare what it sets, and hands on what it imports.
+# Numba does not declare what it sets, and re-exports what it imports.
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class EntryLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
     def finalize(self) -> None:
         """Link the closure, optimise and emit.
 
-        Inner kernels that are inlined everywhere are dropped.  They are not marked `internal`, because LLVM
+        Inner kernels that are inlined everywhere are dropped. They are not marked `internal`, because LLVM
         would then inline everything that is called once, and decoding a report of 6 hops and 8 fields would
         take 154 ns instead of 122. Numba's cheap pass, which by default runs before this one, is left out:
         kernels have no reference counts to prune, and with it, about half of all processes decoded at half
@@ -471,7 +471,7 @@ class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc,unused-ignore]
     def compile_extra(self, func: Any) -> Any:
         """Compile a function under a name that is the same in every process.
 
-        Numba numbers functions in the order in which a process meets them.  If two processes wrote inner
+        Numba numbers functions in the order in which a process meets them. If two processes wrote inner
         kernels at the same time, their files would use different names for the same functions, and an entry
         linked from both would call functions that do not exist.
         """

@@ -1,6 +1,6 @@
 """Speeds up Numba's steps before LLVM, which take three quarters of the time of a compilation.
 
-Each function here replaces one of Numba's, for everything that this process compiles.  The machine code stays
+Each function here replaces one of Numba's, for everything that this process compiles. The machine code stays
 the same, byte by byte, but a third fewer Python calls are needed for it (sFlow's decoder: 19.6 instead of
 29.0 million).
 """

@@ -1,6 +1,6 @@
-"""The tools for writing kernels: the decorator, integer helpers, intrinsics.  `compiler` compiles kernels.
+"""The tools for writing kernels: the decorator, integer helpers, intrinsics. `compiler` compiles kernels.
 
-Integers: Numba turns ``int64 + uint64`` into ``float64``.  Therefore, indices and constants are ``uint64``;
+Integers: Numba turns ``int64 + uint64`` into ``float64``. Therefore, indices and constants are ``uint64``;
 write ``U64(3)`` for a literal that is combined with an unsigned value.
 """
 
@@ -44,7 +44,7 @@ Otherwise, Numba would count every array at every call between kernels, with ato
 decoder then took 519 ns for a report of 3 hops and 8 fields, and 70 ns without.
 
 `forceinline` is always given, because a kernel without it inherits the option from the kernel whose
-compilation first needs it, as did everything below `payload`.  The batch decoder then took 171 CPU seconds to
+compilation first needs it, as did everything below `payload`. The batch decoder then took 171 CPU seconds to
 compile (415 s with bounds checks), and 31 s (42 s) since; decoding a packet with a stack of one hop takes
 30.7 ns (31.3 ns then), and a report of 3 hops and 8 fields 46 ns (43 ns then).
 """
@@ -369,7 +369,7 @@ def shuffler(order: tuple[int, ...], others: bytes) -> Any:
     """A function `(octets, at, record)` that writes a record of 64 bytes by one vector shuffle.
 
     Byte i of the record is `octets[at + order[i]]`, or `others[i]` if `order[i]` is negative; all 64 bytes
-    from `at` on must be in the array.  It returns a bit mask of the 32-bit words among these 64 bytes that
+    from `at` on must be in the array. It returns a bit mask of the 32-bit words among these 64 bytes that
     are all ones.
     """
 
@@ -401,7 +401,7 @@ CAN_SHUFFLE: bool = bool(llvm.get_host_cpu_features().get("avx2"))
 
 def _shuffle_by(typingctx: Any, octets: Any, at: Any, order: Any, index: Any, record: Any) -> Any:
     """Write a record of 64 bytes. Let o be byte i of the 8 words of `order` from `index` on: byte i of the
-    record is `octets[at + o]`, or 0 if o is 128.  Returns a bit mask of the bytes of the record that are all
+    record is `octets[at + o]`, or 0 if o is 128. Returns a bit mask of the bytes of the record that are all
     ones.
     """
 
@@ -453,7 +453,7 @@ COMPARED = 4
 def comparer(dtypes: tuple[Any, Any], names: tuple[tuple[str, ...], tuple[str, ...]]) -> Any:
     """A function `(one, other, limits)` of two records and an array of 2 * COMPARED words of 32 bits.
 
-    It compares COMPARED fields of 32 bits at once.  Bit i of the result is set if the i-th fields of the
+    It compares COMPARED fields of 32 bits at once. Bit i of the result is set if the i-th fields of the
     records differ by more than `limits[i]`, or if the field of the first record is above `limits[COMPARED +
     i]`.
     """

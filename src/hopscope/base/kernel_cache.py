@@ -3,8 +3,8 @@ docstrings.
 
 The key of a kernel module is made from the code of its file, and of everything that it imports at its top
 level (`*_kernel.py`, layouts, records, `jit` and `compiler`). So after a change to a kernel, it and the
-kernels built on it are compiled again; after a change to a docstring, nothing is.  Files are searched first
-in the package (`make wheel` puts compiled kernels there), then in the user's cache.  There is one file for
+kernels built on it are compiled again; after a change to a docstring, nothing is. Files are searched first
+in the package (`make wheel` puts compiled kernels there), then in the user's cache. There is one file for
 each kernel and its argument types, written as a whole, so that processes that compile at the same time share
 the files.
 

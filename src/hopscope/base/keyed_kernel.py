@@ -1,7 +1,7 @@
 """Keyed hashing of 64-bit words, compiled.
 
 Multilinear hashing (Thorup, "High Speed Hashing for Integers and Strings", section 3.5): each 32 bits are
-multiplied by a secret key, and the products are added.  Two inputs, however chosen, collide for at most one
+multiplied by a secret key, and the products are added. Two inputs, however chosen, collide for at most one
 of 2^32 sets of keys.
 
 `keys` is a uint64 array that begins with the keys, which are odd and secret (`hash_keys`).

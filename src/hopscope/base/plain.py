@@ -1,7 +1,7 @@
 """Runs kernels without a compiler: their source is executed as plain Python, for small inputs and for tests.
 
 `load` executes a kernel module in a namespace of its own, in which `base.jit` is this module: decorators that
-do nothing, integers of any size, and plain twins of the intrinsics.  Numba is not imported, and the compiled
+do nothing, integers of any size, and plain twins of the intrinsics. Numba is not imported, and the compiled
 module may be loaded at the same time.
 
 Differences from compiled code:

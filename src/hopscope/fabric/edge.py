@@ -1,6 +1,6 @@
 """A simulated edge without INT: two switches with sFlow agents, and a router that exports IPFIX.
 
-Every flow passes the first switch, the second, and the router.  Now and then a queue of the second switch
+Every flow passes the first switch, the second, and the router. Now and then a queue of the second switch
 fills up.
 """
 

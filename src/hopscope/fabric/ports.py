@@ -1,8 +1,8 @@
 """Ports and links of a fabric, and ECMP paths of flows.
 
-Every transmitting port has a row in `PORT`: first the hosts' interfaces, then the switches' ports.  A path is
+Every transmitting port has a row in `PORT`: first the hosts' interfaces, then the switches' ports. A path is
 one port per *stage* (host interface, edge up, aggregation up, core down, aggregation down, edge to host);
-stages that a path does not use are -1.  Packets move through them in this order: queueing is feed-forward.
+stages that a path does not use are -1. Packets move through them in this order: queueing is feed-forward.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Network:
         """Advance to `until` (ps): hosts send packets, ports serve them; returns the reported packets.
 
         `sample` is the share of a tracked flow's packets that carry INT.
-        ValueError: longer than MAX_WINDOW.  MemoryError: more than MAX_PACKETS packets are in the network.
+        ValueError: longer than MAX_WINDOW. MemoryError: more than MAX_PACKETS packets are in the network.
         """
         if not 0 < until - self.now <= MAX_WINDOW:
             raise ValueError(f"a window is from 1 to {MAX_WINDOW} ps long, not {until - self.now}")

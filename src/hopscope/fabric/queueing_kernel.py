@@ -1,6 +1,6 @@
 """Compiled loops of the fabric: flows send packets, ports serve them in order, the pool is compacted.
 
-A port is a FIFO recurrence: ``start = max(ready, free); free = start + service``.  Since packets pass through
+A port is a FIFO recurrence: ``start = max(ready, free); free = start + service``. Since packets pass through
 stages in one direction, serving all arrivals of a stage in order of time, stage after stage, is exact.
 """
 

@@ -1,13 +1,13 @@
 """INT in switches: metadata in packets, and reports of sinks and of switches that drop packets.
 
 In mode md every switch of a packet's path is an INT-MD hop; the last one is the sink, which sends a Telemetry
-Report when the packet's first bit leaves it.  In modes mx (INT-MX: the packet carries only instructions) and
-xd (INT-XD: it carries nothing) every switch of the path sends a postcard, a report with its own metadata.  A
+Report when the packet's first bit leaves it. In modes mx (INT-MX: the packet carries only instructions) and
+xd (INT-XD: it carries nothing) every switch of the path sends a postcard, a report with its own metadata. A
 switch that drops a packet sends a drop report with port, queue and reason.
 
 Units: times in ns (hop latency: from arrival in the switch to the first bit on the egress link), queue and
 buffer occupancy in cells of 80 bytes, queue congestion (INT 0.5) in percent of the queue's buffer, tx
-utilisation per mille of the link's rate over the last complete 10 ms.  A queue's id is its egress port's
+utilisation per mille of the link's rate over the last complete 10 ms. A queue's id is its egress port's
 number, so it is unique in its switch; buffer 0 serves the ports towards the spine, buffer 1 those towards the
 hosts.
 """
@@ -90,7 +90,7 @@ class Switches:
     def report(self, departures: Departures, flows: Records, window_ps: int) -> ReportBatch:
         """Reports of one window, in order of time: REPORT rows (`packet` counts datagrams) and HOP rows.
 
-        `flows` is the flow table.  Grouped reports follow each other: they share `packet` and `sequence`, and
+        `flows` is the flow table. Grouped reports follow each other: they share `packet` and `sequence`, and
         `index` counts in the group.
         """
         packets, traces, stage = self._reporting(departures)

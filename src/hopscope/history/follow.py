@@ -1,7 +1,7 @@
 """Reads the events of a data folder in order, starting at a position: from the ring if it still has them,
 else from journals or segments.
 
-A position is the sequence of the next event of a shard.  A reader that keeps its positions misses no event
+A position is the sequence of the next event of a shard. A reader that keeps its positions misses no event
 that is still in history, however far it falls behind.
 """
 
@@ -48,7 +48,7 @@ _RING = re.compile(r"worker-(\d+)\.events")
 class EventFollower:
     """Reads the events of the data folder `folder`. It belongs to one thread.
 
-    `read` raises HistoryError if a file in the folder is not ours, of a later version, or damaged.  Once the
+    `read` raises HistoryError if a file in the folder is not ours, of a later version, or damaged. Once the
     archive has set a damaged file aside, `read` continues with the events after it.
     """
 

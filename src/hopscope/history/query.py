@@ -58,7 +58,7 @@ _TRIES = 20
 class History(EventQuestions):
     """The events of the data folder `folder`. Threads may share a History.
 
-    `names` adds the columns `node` and `port_name`.  `memory_bytes` and `threads` limit its queries.
+    `names` adds the columns `node` and `port_name`. `memory_bytes` and `threads` limit its queries.
     `member`: the name of this member of a cluster; for SQL, it becomes the column `member` of `events`.
     Every method may raise HistoryError, with one line that says what to do.
     """
@@ -135,8 +135,8 @@ class History(EventQuestions):
         """Histograms of values by measure and place, with quantiles.
 
         A time window includes all periods that overlap it, also the current one; `since_ns` and `until_ns` of
-        the result state the time that is covered.  `by`: one histogram for each queue, port or switch, or for
-        the whole network.  End-to-end latency has no place, and is left out if the filters name a place.
+        the result state the time that is covered. `by`: one histogram for each queue, port or switch, or for
+        the whole network. End-to-end latency has no place, and is left out if the filters name a place.
         With `bucket_ns`, there is a histogram for each bucket (counted from the epoch), the oldest first, of
         the periods that begin in it.
         """
@@ -158,7 +158,7 @@ class History(EventQuestions):
         """One SELECT over the view `events`, at most `limit` rows, in a process of its own.
 
         The process can only read the folders of segments and distributions, and is limited to `seconds` and
-        `memory_bytes`, see `sandbox.query`.  It is killed when `stop` is set.
+        `memory_bytes`, see `sandbox.query`. It is killed when `stop` is set.
         """
         self._check_open()
         source = folder_source(self.folder, *self._source.check(), self._member)

@@ -1,6 +1,6 @@
 """Documentation of the SQL views of history: type, unit and meaning of each column, and example queries.
 
-`docs/reference/sql.md` and `GET /api/v0/sql/schema` show it.  The types are the ones that create the views.
+`docs/reference/sql.md` and `GET /api/v0/sql/schema` show it. The types are the ones that create the views.
 """
 
 from __future__ import annotations

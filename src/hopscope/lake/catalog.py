@@ -1,19 +1,19 @@
 """The lake: DuckLake, with its catalog in PostgreSQL and its files in a folder or an S3 bucket.
 
-`events`: a row is an event, identified by (member, incarnation, shard, sequence).  The columns are those of
-`history/columns`, then `member` and `incarnation`, both VARCHAR.  The table is partitioned by day of `time`,
+`events`: a row is an event, identified by (member, incarnation, shard, sequence). The columns are those of
+`history/columns`, then `member` and `incarnation`, both VARCHAR. The table is partitioned by day of `time`,
 UTC.
 
 `marks`: a row is a commit of a shard's events: `member`, `incarnation`, `shard` USMALLINT, `next` UBIGINT,
-`time` TIMESTAMP_NS.  The mark of a shard, the first event that the lake does not have, is the highest `next`.
+`time` TIMESTAMP_NS. The mark of a shard, the first event that the lake does not have, is the highest `next`.
 
 `gaps`: a row states that a number of events of a shard (`events`), from `first` to before `next`, are below
 the mark but not in the lake: `member`, `incarnation`, `shard`, `first`, `next`, `events` UBIGINT, `reason`
-VARCHAR, `time`.  Reasons are `history` (local history had lost them), `retention` (deleted because of their
+VARCHAR, `time`. Reasons are `history` (local history had lost them), `retention` (deleted because of their
 age), and `missing` (the member will write those that it still has).
 
-A member's events are committed in one transaction with their marks.  All members of a lake use one schema of
-the database.  Beside DuckLake's tables, it has two of our own: `hopscope_lake` (version of the tables, and a
+A member's events are committed in one transaction with their marks. All members of a lake use one schema of
+the database. Beside DuckLake's tables, it has two of our own: `hopscope_lake` (version of the tables, and a
 generation, which changes when the catalog is rebuilt) and `hopscope_member` (which incarnation writes as a
 member).
 """
@@ -62,7 +62,7 @@ class Lake:
     """DuckDB with the lake attached, which must exist (`create`); only one thread may use it at a time.
 
     `read_only`: nothing can be written. `connection`: a result of `prepared`, instead of `memory_bytes` and
-    `threads`.  LakeError: the lake cannot be reached, does not exist, or has a later version.
+    `threads`. LakeError: the lake cannot be reached, does not exist, or has a later version.
     """
 
     def __init__(

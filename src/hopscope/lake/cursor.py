@@ -1,6 +1,6 @@
 """The end of a page of events of all members, which is the argument `after` for the next page.
 
-Events are ordered by time, then member, shard, sequence and incarnation.  With the newest first, all of them
+Events are ordered by time, then member, shard, sequence and incarnation. With the newest first, all of them
 are descending; the order `sequence` leaves out the time.
 """
 

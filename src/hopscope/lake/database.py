@@ -1,4 +1,4 @@
-"""PostgreSQL, the database of the catalog: connections beside DuckDB's own, and locks."""
+"""PostgreSQL, the database of the catalog: connections in addition to DuckDB's own, and locks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Keeps the lake small and its files large. One member at a time does so: the one that holds the lock.
 
-A round commits its changes like a writer, so readers see either the snapshot before or the one after.  Times
+A round commits its changes like a writer, so readers see either the snapshot before or the one after. Times
 are those of the database's clock, so a member whose clock is wrong deletes nothing too early.
 """
 

@@ -1,6 +1,6 @@
 """The lake process: a thread that writes events, a thread that maintains the lake, and their status.
 
-Only the threads wait for servers; the main thread never does.  If a thread has been waiting for a server for
+Only the threads wait for servers; the main thread never does. If a thread has been waiting for a server for
 too long, the process ends, and is started again.
 """
 

@@ -38,7 +38,9 @@ so differs between members."""
 DESCRIBED = [("member", "VARCHAR"), *COLUMNS, ("incarnation", "VARCHAR")]
 _KEY = f"time, {MEMBERS.event}"
 _LISTED = 1000
-"""Up to so many rows are fetched by a list of their sequences, so that DuckDB skips the rows between them."""
+"""Up to this many rows are fetched by a list of their sequences, so that DuckDB
+skips the rows between them.
+"""
 _FURTHER = f"metric = 'flow_path' AND hop >= {PATH_PART}"
 _EVERY = "SELECT * FROM everything"
 

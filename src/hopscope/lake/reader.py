@@ -95,8 +95,8 @@ class LakeReader:
         pickle it, with the result of `tails`, which is called here. If the lake or the process fails, both
         are called again with a newer snapshot.
 
-        LakeError: the lake is away, or does not return a snapshot within its share of the time until the
-        deadline. HistoryError: the query needs too much memory.
+        LakeError: the lake cannot be reached, or does not return a snapshot within its share of the time
+        until the deadline. HistoryError: the query needs too much memory.
         """
         for attempt in range(_TRIES):
             if self._hanging():

@@ -1,7 +1,7 @@
 """Rebuilds the catalog from the files, when it was lost or is a backup that is older than the files.
 
-All files are read, whether a commit names them or not.  From the old catalog, only facts are taken that the
-files cannot tell: which events were lost or expired, and marks beyond all files.  Each event is taken once.
+All files are read, whether a commit names them or not. From the old catalog, only facts are taken that the
+files cannot tell: which events were lost or expired, and marks beyond all files. Each event is taken once.
 Events below a shard's mark that are in no file become a gap `missing`, which the member fills from its own
 history when it connects.
 

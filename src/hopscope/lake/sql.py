@@ -46,7 +46,8 @@ class LakeSql:
         """Run one SELECT over the view `events`: a snapshot of the lake and the result of `tails`, which must
         both be there before `deadline`. The SELECT may then take `seconds`.
 
-        SqlError: the SELECT is invalid, failed, or was stopped. LakeError: the lake or its files are away.
+        SqlError: the SELECT is invalid, failed, or was stopped. LakeError: the lake or its files cannot be
+        reached.
         """
         source, body = self.source(tails, deadline)
         try:

@@ -1,7 +1,7 @@
 """How many of a member's events the lake has, in files that the lake process writes and others read.
 
-`lake.status`, in the folder of regions, is the status of the process.  `lake.marks`, in the data folder,
-states which events the lake has.  It is used for retention of local history, to notice that the catalog is
+`lake.status`, in the folder of regions, is the status of the process. `lake.marks`, in the data folder,
+states which events the lake has. It is used for retention of local history, to notice that the catalog is
 older than this file, and so that no new event gets a number that an event in the lake has.
 """
 

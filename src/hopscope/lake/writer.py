@@ -1,7 +1,7 @@
 """Writes a member's events into the lake, each exactly once.
 
 The lake itself states up to which event it has them: the mark of each shard is read when the writer connects,
-and is advanced by the transaction that inserts the events.  A commit that a writer sent just before it was
+and is advanced by the transaction that inserts the events. A commit that a writer sent just before it was
 killed is by then either visible or void: each connection begins with a commit of its own (`_fence`), and
 since DuckLake numbers commits consecutively, an earlier commit can no longer get its number.
 """

@@ -106,7 +106,7 @@ class Hops(_Table):
         """From each hop's egress to the next one's ingress, int64 [hops], ns.
 
         Masked if it cannot be computed: at the end of a path, if a time is missing, and for all hops of
-        dialects whose clocks are not comparable.  Negative if the clocks differ by more than the latency of
+        dialects whose clocks are not comparable. Negative if the clocks differ by more than the latency of
         the link.
         """
         return timing.link_latency_ns(self.records, self.report, self._layout, self._clock)
@@ -306,7 +306,7 @@ def read(
     `dialect`: how to decode reports: a dialect, the name of one, a name in `dialects` (`Settings.dialects`),
     or `auto`, which chooses one by the first reports (see `Capture.proposal`). `ports`: UDP ports of reports.
     `packets`: also read packets that carry INT, IOAM or IFA themselves, as rows of version 0. `join`: join
-    postcards of one packet that arrive within so many ms into one row (not for `detect_events`, which joins
+    postcards of one packet that arrive within this many ms into one row (not for `detect_events`, which joins
     them itself). Raises HopscopeError for a missing file, a file that is not a capture, or a wrong value.
     """
     if frames_per_batch < 1:
@@ -340,7 +340,7 @@ def detect_events(
     """Run detection over reports and return all events.
 
     As in a collector, the clock of the reports' dialect is applied, and postcards of one packet are joined.
-    Time is the time of the reports.  With `end`, it continues after the last report until all flows are idle,
+    Time is the time of the reports. With `end`, it continues after the last report until all flows are idle,
     so that they leave flow records, and all sources are silent.
     """
     from ..detect.clock import CaptureClock

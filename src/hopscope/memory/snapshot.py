@@ -1,6 +1,6 @@
 """Snapshots: consistent copies of rows in a table that another process writes.
 
-A writer makes the version of a row odd, changes the row, and makes the version even again.  A reader copies
+A writer makes the version of a row odd, changes the row, and makes the version even again. A reader copies
 the version, the row, and the version again: the copy is consistent if both versions are equal and even. Each
 row has its own version, because with one version for the whole table, readers would starve. A row whose
 version stays odd was left by a killed writer, and is not returned.
@@ -28,7 +28,9 @@ class Versions(Protocol):
 
 TRIES = 64
 SPIN_TRIES = 16
-"""After so many attempts, each further one waits half a millisecond, since the writer may not be running."""
+"""After this many attempts, each further one waits half a millisecond, since the
+writer may not be running.
+"""
 CHUNK = 1024
 """Number of rows copied between two checks of their versions; small, so that few rows change meanwhile."""
 

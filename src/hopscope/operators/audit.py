@@ -85,7 +85,7 @@ class Audit:
         changed.
 
         If this thread has an open transaction, the entry is part of it, so that it is written together with
-        the change.  Raises OperatorsError.
+        the change. Raises OperatorsError.
         """
         with self._database.transaction():
             self._note(author, kind, subject, before, after)

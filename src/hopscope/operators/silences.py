@@ -1,6 +1,6 @@
 """Silences, for events that are expected for a while, for example during maintenance of the network.
 
-A silence hides events in the console, and suppresses alerts.  Nothing else changes: events are detected,
+A silence hides events in the console, and suppresses alerts. Nothing else changes: events are detected,
 written and exported as before.
 """
 

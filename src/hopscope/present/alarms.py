@@ -1,6 +1,6 @@
 """The open alarms, by place: when each began, and its highest value.
 
-Alarms are followed by their events: first those in history, then those of the live feed.  The live state has
+Alarms are followed by their events: first those in history, then those of the live feed. The live state has
 the last word: if it no longer has an alarm, the event that ended the alarm was lost, for example in a crash;
 if it has an alarm that no event began, the alarm began before the events that were read.
 """

@@ -12,7 +12,7 @@ def clock_offsets(events: Records) -> dict[int, int]:
     """Collector's time minus switch's time (ns), by node id: the smallest difference in the node's EVENT
     records.
 
-    It includes the time that a report takes to arrive, so it is an upper bound.  For a switch that counts
+    It includes the time that a report takes to arrive, so it is an upper bound. For a switch that counts
     from its own start, it also includes the time of that start.
     """
     known = events[(events["switch_ns"] != 0) & (events["node_id"] != NO_NODE)]

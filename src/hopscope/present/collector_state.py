@@ -1,7 +1,7 @@
 """Reads the state of a running collector: counters, rates, flows, ports, sources and limits.
 
-A copy is reused for a fifth of a second, so twenty pollers cost as much as one.  If a worker replaces a
-region, the new one is mapped.  No web framework is imported, because `hopscope top` reads the same state.
+A copy is reused for a fifth of a second, so twenty pollers cost as much as one. If a worker replaces a
+region, the new one is mapped. No web framework is imported, because `hopscope top` reads the same state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The live feed: rings are read once for all listeners, and each listener learns how many events it missed.
 
-A cursor has the number of the next event of each shard.  It is written as `0-1234,1-99`, or as `-` before the
-very first event.  Events are numbered without gaps, so a gap in the numbers that a listener gets shows
+A cursor has the number of the next event of each shard. It is written as `0-1234,1-99`, or as `-` before the
+very first event. Events are numbered without gaps, so a gap in the numbers that a listener gets shows
 exactly how many it lost: they were overwritten in a ring, or dropped from this buffer, perhaps while it was
 away.
 """
@@ -117,7 +117,7 @@ class Feed:
     def read(self, cursor: Cursor, limit: int = 5000) -> tuple[Records, int]:
         """Events from `cursor` on, by time, and how many were lost before them; advances `cursor`.
 
-        There are at most `limit` events of each shard, but always all records of the last event.  A shard
+        There are at most `limit` events of each shard, but always all records of the last event. A shard
         that the cursor does not contain is read from its start.
         """
         parts: list[Records] = []

@@ -1,6 +1,6 @@
 """Makes text safe for CSV that people open in a spreadsheet, which would run `=HYPERLINK(…)` as a formula.
 
-Some texts come from strangers: names of hosts, browsers, labels.  `lib/export.js` of the console has the same
+Some texts come from strangers: names of hosts, browsers, labels. `lib/export.js` of the console has the same
 rule.
 """
 

@@ -54,8 +54,8 @@ class Pause:
 
 @dataclass(slots=True)
 class Gather:
-    """Sleeps for as long as `amount` recently took to arrive, so that so much is processed together. If less
-    than that arrives within `longest`, it sleeps for a shorter time, down to QUICK_SECONDS while little
+    """Sleeps for as long as `amount` recently took to arrive, so that this amount is processed together. If
+    less than that arrives within `longest`, it sleeps for a shorter time, down to QUICK_SECONDS while little
     arrives.
     """
 

@@ -1,10 +1,10 @@
 """Checksums of Parquet files, because readers of Parquet check nothing: DuckDB 2.0 read 147 of 150 files with
 one flipped bit in a page without an error, but with wrong values; pyarrow 59 of 60.
 
-NAME.parquet.crc32, beside NAME.parquet, contains the file's CRC-32 (hexadecimal) and length.  A file without
-a checksum is from version 0.1, and is not checked.  One core checks about 1 GiB per second.
+NAME.parquet.crc32, beside NAME.parquet, contains the file's CRC-32 (hexadecimal) and length. A file without
+a checksum is from version 0.1, and is not checked. One core checks about 1 GiB per second.
 
-A file may be merged from several.  The modification time of the checksum says when the oldest of them was
+A file may be merged from several. The modification time of the checksum says when the oldest of them was
 archived, the one of the Parquet file when the newest was; retention uses the latter.
 """
 

@@ -1,7 +1,7 @@
 """Names of journals and segments, which state the events that a file contains.
 
-The name of a journal states its first sequence, that of a segment its first and last.  For a moment, an event
-may be in several files (the segment exists, and its journals are not removed yet), but never in none.  So a
+The name of a journal states its first sequence, that of a segment its first and last. For a moment, an event
+may be in several files (the segment exists, and its journals are not removed yet), but never in none. So a
 reader opens journals before it lists segments, and skips journals that a segment covers.
 """
 

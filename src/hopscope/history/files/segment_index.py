@@ -1,7 +1,7 @@
 """The index of a segment: a small file beside it, by which a query skips the parts that cannot have its rows.
 
 NAME.parquet.index describes chunks of CHUNK_EVENTS events: their sequences and times, kinds and metrics, and
-a Bloom filter of the flow ids, addresses, nodes, ports, and ports of nodes in them.  A segment whose index is
+a Bloom filter of the flow ids, addresses, nodes, ports, and ports of nodes in them. A segment whose index is
 missing or damaged is read whole; the archive writes a missing one.
 
     HEADER | CHUNK [chunks] | uint64 [blocks, 8]

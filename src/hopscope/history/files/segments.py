@@ -20,9 +20,9 @@ from .names import SegmentFile, segment_path, sync_folder
 from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
 
 ZSTD = "COMPRESSION zstd, COMPRESSION_LEVEL 1"
-"""How files are compressed.  The default level, 3, takes 18 % more CPU time for the same size."""
+"""How files are compressed. The default level, 3, takes 18 % more CPU time for the same size."""
 ENCODINGS = "PARQUET_VERSION V2"
-"""Numbers are stored as differences (DELTA_BINARY_PACKED), then compressed.  Files with version 1 of the
+"""Numbers are stored as differences (DELTA_BINARY_PACKED), then compressed. Files with version 1 of the
 encodings are 9 % larger, and take 7 % more CPU time to write and 20 to 100 % more to read.
 """
 VERSION_KEY = "hopscope_event_version"
@@ -32,7 +32,7 @@ _MEMORY_BYTES = 2 * 1024**3
 def write_segment(folder: Path, events: Records) -> SegmentFile:
     """Write EVENT records [n ≥ 1] of one shard, in sequence, as a segment of the data folder `folder`.
 
-    The file gets its name once it is on disk.  HistoryError: the disk is full, or the folder is not writable;
+    The file gets its name once it is on disk. HistoryError: the disk is full, or the folder is not writable;
     no file is left behind.
     """
     with connect(_MEMORY_BYTES, threads=1) as connection:
@@ -152,7 +152,7 @@ def check_footers(
 ) -> dict[Path, DamagedError]:
     """Files with a damaged footer, with the error. Deleted files are left out.
 
-    The files' metadata must have `key` with `version` or an earlier one.  HistoryError: a file is not ours,
+    The files' metadata must have `key` with `version` or an earlier one. HistoryError: a file is not ours,
     or of a later version.
     """
     try:
@@ -239,7 +239,7 @@ def write_parquet(
     """Write the rows of a SELECT to a file, which gets its name once it is on disk.
 
     `version`: key and value for its metadata; `times`: as `archived` returns them (None: now); `rows`: the
-    expected number of rows.  HistoryError: it failed, and left nothing.
+    expected number of rows. HistoryError: it failed, and left nothing.
     """
     part = path.with_suffix(".part")
     options = (

@@ -54,7 +54,7 @@ LOCAL = Identity(("shard",), ("flow_id",))
 class EventQuestions(ABC):
     """Queries of events; a subclass, which reads the events, defines `events` and `_grouped`.
 
-    `names` adds the columns `node` and `port_name`.  Every method may raise HistoryError, with one line that
+    `names` adds the columns `node` and `port_name`. Every method may raise HistoryError, with one line that
     says what to do.
     """
 
@@ -83,8 +83,8 @@ class EventQuestions(ABC):
         latency in its events; packets without an event may have had a higher one.
 
         Sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest mean
-        latency in a matching record: `worst_node_id`, `worst_port`, `worst_latency`.  They are NULL while the
-        flow is live.  A flow that left and returned has several records.  In a cluster, members may give a
+        latency in a matching record: `worst_node_id`, `worst_port`, `worst_latency`. They are NULL while the
+        flow is live. A flow that left and returned has several records. In a cluster, members may give a
         flow different ids; `flow_id` is one of these.
         """
         table = self._grouped(self._flows_sql(), limit, filters, of_records(filters))

@@ -131,7 +131,7 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
     """The filters as a SQL condition, `true` without filters.
 
     `long_paths` returns a SELECT of all events that may be records of a path of more than PATH_PART nodes, or
-    None if there are none. `shard`: the columns that identify a shard.  HistoryError: an invalid filter.
+    None if there are none. `shard`: the columns that identify a shard. HistoryError: an invalid filter.
     """
     terms = []
     if (start := filters.get("start")) is not None:

@@ -44,7 +44,7 @@ def moment_sql(highest_from_ns: int) -> str:
     alarms.
 
     Each queue, and each flow's hop, has its own last value: the result has the highest of a port's queues,
-    and the newest of a port's flows.  Drops are counted from that moment on.  Reports that arrived together
+    and the newest of a port's flows. Drops are counted from that moment on. Reports that arrived together
     have the same time; `sequence` orders them.
     """
     metrics = _listed(tuple(metric.label for metric in _PLACE_METRICS))

@@ -36,7 +36,9 @@ _PIECE_EVENTS = 131_072
 """Events in each piece of a journal."""
 _ALL = 2**62
 _LISTED = 1000
-"""Up to so many rows are fetched by a list of their sequences, so that DuckDB skips the rows between them."""
+"""Up to this many rows are fetched by a list of their sequences, so that DuckDB
+skips the rows between them.
+"""
 _FETCHED = NAMES.replace(" src,", " NULL AS src,").replace(" dst,", " NULL AS dst,")
 """Columns to fetch: without the texts of addresses, which take longest; `name_ends` adds them."""
 _KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8")])
@@ -47,7 +49,7 @@ Keys = npt.NDArray[Any]
 class Page:
     """At most `limit` events (None: all) in an order, after the last event of the previous page.
 
-    First, the keys of its rows are searched, in batches of parts; then the rows are fetched.  HistoryError:
+    First, the keys of its rows are searched, in batches of parts; then the rows are fetched. HistoryError:
     `after` does not come from a table, or the limit is negative.
     """
 
@@ -70,7 +72,7 @@ class Page:
     def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         """Batches of a snapshot's parts, until the remaining parts cannot have a row of the page.
 
-        The first batch is one part of a segment or journal.  Each further batch has _GROWTH times as many
+        The first batch is one part of a segment or journal. Each further batch has _GROWTH times as many
         parts as the one before; or, if that one had rows, as many as are expected to have the missing rows.
         """
         self._keys = np.empty(0, _KEY)

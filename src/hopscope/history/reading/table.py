@@ -111,7 +111,7 @@ def fetch(
 
     `described`: names and types of the columns; None: ask DuckDB, which takes as long as planning the query.
 
-    DuckDB converts an integer column with a NULL, or wider than 64 bits, to float64.  Such columns are
+    DuckDB converts an integer column with a NULL, or wider than 64 bits, to float64. Such columns are
     selected as values and mask, or as text, so that 64-bit flow ids stay exact.
     """
     if described is None:

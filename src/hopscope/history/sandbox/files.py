@@ -1,7 +1,7 @@
 """The data of a user's SQL query over a cluster: Parquet files, and events that are sent with the query.
 
-The process has neither the catalog nor its password, and no extension that reaches a database.  The files are
-allowed one by one.  If a whole folder of a bucket were allowed, `FROM 's3://BUCKET/FOLDER/../x'` would be
+The process has neither the catalog nor its password, and no extension that reaches a database. The files are
+allowed one by one. If a whole folder of a bucket were allowed, `FROM 's3://BUCKET/FOLDER/../x'` would be
 requested from the store, and `FROM 's3://BUCKET/FOLDER/x?s3_endpoint=HOST'` from another host.
 """
 

@@ -1,7 +1,7 @@
 """Users' SQL, each query in a process of its own; `query` describes what the process may do.
 
 The processes are forks of one that has imported DuckDB and has no threads, because a new interpreter would
-take half a second to start.  A query is ended when its client closes the socket for the answer.
+take half a second to start. A query is ended when its client closes the socket for the answer.
 """
 
 from __future__ import annotations

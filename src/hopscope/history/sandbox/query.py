@@ -2,9 +2,9 @@
 
 First, DuckDB is restricted: it may open only the folders of segments and distributions, or the files of a
 lake (`allowed_directories` or `allowed_paths`, before external access is disabled), its configuration is
-locked, and it gets only one statement, a SELECT.  These restrictions are not enough: DuckDB neither counts
+locked, and it gets only one statement, a SELECT. These restrictions are not enough: DuckDB neither counts
 nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB and 20 s under a limit of 256
-MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into allowed folders.  So the
+MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into allowed folders. So the
 process also has limits on address space, CPU time and file sizes (0: it cannot write), and is killed when its
 time is over. A Parquet answer goes through a pipe, the only file outside history that DuckDB may open.
 """

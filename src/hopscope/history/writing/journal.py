@@ -1,7 +1,7 @@
 """The journal: fixed-width event records, appended by one worker per shard, read by anyone.
 
-When `append` returns, the events are in Linux's page cache, so a killed process loses none of them.  A
-separate thread (`syncer`) calls fsync, for the case of a power failure.  A file stays locked (flock) until it
+When `append` returns, the events are in Linux's page cache, so a killed process loses none of them. A
+separate thread (`syncer`) calls fsync, for the case of a power failure. A file stays locked (flock) until it
 is closed and on disk; by the lock, the archive sees which journals are finished, also after a kill.
 """
 
@@ -66,9 +66,9 @@ class JournalFull(HistoryError):  # noqa: N818 - a state, named as queue.Full is
 class JournalWriter:
     """Appends the events of one shard to journals in the data folder `folder`. A shard has one writer.
 
-    It owns the numbers of events: `append` sets `sequence` and `shard`.  `file_bytes` and `file_seconds`
-    limit a file; `fsync_seconds` 0: no fsync.  A write that would leave less than half of `keep_free` free
-    fails, so that the archive still has room.  `notify` gets log lines, for example when a torn record was
+    It owns the numbers of events: `append` sets `sequence` and `shard`. `file_bytes` and `file_seconds`
+    limit a file; `fsync_seconds` 0: no fsync. A write that would leave less than half of `keep_free` free
+    fails, so that the archive still has room. `notify` gets log lines, for example when a torn record was
     cut. HistoryError: the folder cannot be written, another process writes the shard, or a file is not ours.
     """
 
@@ -115,9 +115,9 @@ class JournalWriter:
     def append(self, events: Records) -> int:
         """Write EVENT records [n] after setting `sequence` and `shard` in them; returns their first sequence.
 
-        When it returns, all events are in Linux's page cache.  After a failed write, complete records are
-        kept and a torn one is cut.  JournalFull states the number of events written, by which `next_sequence`
-        has advanced, so a caller may continue with `events[full.written:]`.  The file is closed, so that it
+        When it returns, all events are in Linux's page cache. After a failed write, complete records are
+        kept and a torn one is cut. JournalFull states the number of events written, by which `next_sequence`
+        has advanced, so a caller may continue with `events[full.written:]`. The file is closed, so that it
         can be archived, which takes less space.
         """
         n = len(events)

@@ -1,9 +1,9 @@
 """Archives the workers' distributions every period: the counts since the last period become a file.
 
-A note beside the region, `worker-N.archived` in the folder of regions, has the counts archived so far.  It is
-replaced atomically, and exists as long as the region.  A period is written in three steps: its file, the
-note, merging of files.  If the process is killed between the first two, the next one finds a file that is not
-in the note, and adds it to the note, so that no value is counted twice.  A period whose file could not be
+A note beside the region, `worker-N.archived` in the folder of regions, has the counts archived so far. It is
+replaced atomically, and exists as long as the region. A period is written in three steps: its file, the
+note, merging of files. If the process is killed between the first two, the next one finds a file that is not
+in the note, and adds it to the note, so that no value is counted twice. A period whose file could not be
 written becomes part of the next one.
 """
 

@@ -52,9 +52,9 @@ def expire(
     it returns False, the file is kept, and the next ones are deleted.
 
     Segments, distributions, and damaged files (of these and of journals) are treated alike; checksum and
-    index belong to their file.  `marks` are the first sequence of each shard that a lake does not have yet:
-    segments from there on do not expire by age, and are the last to be deleted for room.  If the clock was
-    not trusted at the start, ages are counted without its error (`start_clock`).  Yields (path, segment or
+    index belong to their file. `marks` are the first sequence of each shard that a lake does not have yet:
+    segments from there on do not expire by age, and are the last to be deleted for room. If the clock was
+    not trusted at the start, ages are counted without its error (`start_clock`). Yields (path, segment or
     None, bytes) for each deleted file.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}

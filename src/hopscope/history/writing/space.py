@@ -1,6 +1,6 @@
 """Free space of the file system with the data folder.
 
-Retention deletes the oldest files until `history.keep_free` is free.  The journal stops when half of it is
+Retention deletes the oldest files until `history.keep_free` is free. The journal stops when half of it is
 left: in this half, the archive can still turn journals into segments, which take less space.
 """
 

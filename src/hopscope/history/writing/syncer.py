@@ -10,7 +10,7 @@ class Syncer:
     """Calls fsync on the open file every `seconds`, and on a finished file before it is closed, which
     releases its lock.
 
-    With `seconds` 0, there is no thread and no fsync.  fsync runs without the interpreter's lock and on a
+    With `seconds` 0, there is no thread and no fsync. fsync runs without the interpreter's lock and on a
     copy of the descriptor, so the writer does not wait for it.
     """
 

@@ -1,6 +1,6 @@
 """Latency attribution from the best source that a data folder has.
 
-Distributions are the best source, for any time window.  Without them, the present of the network is summed
+Distributions are the best source, for any time window. Without them, the present of the network is summed
 over live flows, while a time window, or a flow that has left, is averaged over the events of history.
 """
 
@@ -151,7 +151,7 @@ def flow(
     """The attribution of a flow's latency to its hops. `row`: its FLOW if it is live; `named`: how history
     finds it.
 
-    The usual latency of a queue is the latency of all packets since its worker started.  Raises HistoryError.
+    The usual latency of a queue is the latency of all packets since its worker started. Raises HistoryError.
     """
     queues = Queues(state.distributions())
     path = None if row is None else state.path_of(row)

@@ -62,8 +62,8 @@ def group(found: FlowRows, by: By, state: CollectorState) -> Groups:
     """Group the flows that a search found.
 
     By switch or port, a flow is in the group of every hop of its path, with that hop's latency; a flow that
-    two workers have counts twice.  A flow with a loop is one flow of a group, but its packets count each time
-    they pass.  By one of OF_PATHS, all flows must be live.
+    two workers have counts twice. A flow with a loop is one flow of a group, but its packets count each time
+    they pass. By one of OF_PATHS, all flows must be live.
     """
     rows = found.records
     if by in ("switch", "port"):

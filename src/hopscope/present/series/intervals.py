@@ -1,6 +1,6 @@
 """Intervals in which values were above their limit: alarms, and runs of values above a number.
 
-An interval lasts from the event that raised it to the one that cleared it.  Its duration is measured by the
+An interval lasts from the event that raised it to the one that cleared it. Its duration is measured by the
 switch's clock if both events carry its time, else by the collector's clock, which is less exact because
 reports arrive later and in batches.
 """

@@ -1,17 +1,17 @@
 """Estimates how many events other limits would have caused, from the values in history.
 
-History has the values that caused events.  Between two of these, a value was within ±T of the stored one, so
+History has the values that caused events. Between two of these, a value was within ±T of the stored one, so
 the effect of other limits is known only in part:
 
-- Alarms of stored values are certain.  Values above a new limit that caused no event are not known, so the
+- Alarms of stored values are certain. Values above a new limit that caused no event are not known, so the
 number
   of alarms is a lower bound; it is exact for the limits in force.
-- Changes are counted by comparing the stored values with the new T, one after the other.  The number is exact
+- Changes are counted by comparing the stored values with the new T, one after the other. The number is exact
   if every change was stored (T = 0), and for the T in force; otherwise it is an estimate. - A lower bound of
-changes always holds.  Let v and w be two values of one key, w after v.  With the new T, the
-  stored value would have been within T of v.  So if w differs from v by more than 2 T, there would have been
+changes always holds. Let v and w be two values of one key, w after v. With the new T, the
+  stored value would have been within T of v. So if w differs from v by more than 2 T, there would have been
 a
-  change after v, at the latest with w.  Just after a new key or a push, the stored value is v itself, so a
+  change after v, at the latest with w. Just after a new key or a push, the stored value is v itself, so a
   difference of more than T is enough.
 """
 

@@ -1,6 +1,6 @@
 """Samples of all queues, buffers, links and labelling ports in the last minutes.
 
-An event is stored only when a value changes by more than T.  Smaller changes are visible only in the live
+An event is stored only when a value changes by more than T. Smaller changes are visible only in the live
 state, which is therefore sampled once a second while a viewer asks for samples.
 """
 

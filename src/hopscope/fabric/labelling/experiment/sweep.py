@@ -63,7 +63,7 @@ def run_experiment(
     """Run all unfinished runs, and write NAME.parquet, NAME.csv and NAME.png into `folder`.
 
     Finished runs are kept in NAME.runs.jsonl; `fresh` ignores them. With `experiment.intervals`, also writes
-    NAME.intervals.parquet, .csv and .png.  Raises SpecificationError, before any run, if a setting cannot be
+    NAME.intervals.parquet, .csv and .png. Raises SpecificationError, before any run, if a setting cannot be
     simulated; ExperimentError for other failures.
     """
     runs = experiment.runs()

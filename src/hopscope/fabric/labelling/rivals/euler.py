@@ -18,7 +18,7 @@ Trail = list[tuple[int, bool]]
 def euler_trails(vertices: int, ends: Sequence[Edge]) -> tuple[list[Trail], int]:
     """The fewest trails that pass every edge once, and the number of odd vertices.
 
-    `ends` are the two vertices of each edge.  A connected component has one circuit, or half as many trails
+    `ends` are the two vertices of each edge. A connected component has one circuit, or half as many trails
     as it has odd vertices.
     """
     incident: list[list[int]] = [[] for _ in range(vertices)]

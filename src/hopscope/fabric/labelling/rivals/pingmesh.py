@@ -1,8 +1,8 @@
 """Pingmesh: servers ping servers (Guo et al., SIGCOMM 2015).
 
 Two of its graphs (§3.3.1) are used: all servers below an edge switch ping each other, and between edge
-switches, server i of each pings server i of all others.  A ping is a TCP connection: SYN and SYN-ACK, 40
-bytes of IP each.  It measures the round-trip time of the whole path, not single ports.
+switches, server i of each pings server i of all others. A ping is a TCP connection: SYN and SYN-ACK, 40
+bytes of IP each. It measures the round-trip time of the whole path, not single ports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Postcards: a switch reports a packet to the collector at once; nothing is added to packets.
 
 NetSight (Handigol et al., HotSDN 2012) sends a postcard for every packet and hop,
-draft-song-ippm-postcard-based-telemetry for marked packets.  Here, a port sends `every` postcards per round.
+draft-song-ippm-postcard-based-telemetry for marked packets. Here, a port sends `every` postcards per round.
 Postcards use a separate network, in which each crosses one link.
 """
 

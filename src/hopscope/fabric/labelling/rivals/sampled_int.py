@@ -1,7 +1,7 @@
 """Ingress-sampled INT: the first switch samples packets, and every switch on the path writes into them.
 
-Sel-INT (Tang et al., TNSM 2019) samples at the ingress.  Headers of INT-MD 2.1 over TCP or UDP: shim 4 and
-header 12 bytes; the item is INT-label's, so that only the scheme differs.  A round covers a port if one of
+Sel-INT (Tang et al., TNSM 2019) samples at the ingress. Headers of INT-MD 2.1 over TCP or UDP: shim 4 and
+header 12 bytes; the item is INT-label's, so that only the scheme differs. A round covers a port if one of
 its sampled packets passes it. Samples hit ports at random, some often and some never, so coverage is 1 -
 exp(-m) for a mean of m samples per port.
 """

@@ -38,7 +38,7 @@ def probe_probability(interval: float, wait: float, telemetry: float, sigma: flo
 
     `wait` is T_p; `sigma` the standard deviation of the delay of one hop, `hops` of them to the controller.
     Delays of n hops add up to a variance of n σ², so that at T_i = T + T_p the probability is 1/2 for any n;
-    the paper's 0.5^n would require every hop separately to be in time.  sigma = 0: 0, 1/2 or 1.
+    the paper's 0.5^n would require every hop separately to be in time. sigma = 0: 0, 1/2 or 1.
     """
     _positive(interval=interval, telemetry=telemetry)
     spread = sigma * sqrt(2 * _hops(hops))
@@ -53,9 +53,9 @@ def window_coverage(
 ) -> float:
     """Probability that a telemetry interval T_i has an update of a port: the coverage rate of section 6.
 
-    An update gap is G = T + T_p + Q with Q ~ N(0, 2nσ²) (4.2).  Windows start anywhere, so one of length w is
+    An update gap is G = T + T_p + Q with Q ~ N(0, 2nσ²) (4.2). Windows start anywhere, so one of length w is
     empty with probability E[(G - w)+] / E[G] (the residual life of a stationary renewal process): coverage at
-    T_i = T is near 1 - T_p / T, not below 1/2 as P_t is.  Exact while updates keep their order.
+    T_i = T is near 1 - T_p / T, not below 1/2 as P_t is. Exact while updates keep their order.
     """
     _positive(interval=interval, telemetry=telemetry)
     mean = interval + _at_least(0, wait=wait)
@@ -111,9 +111,9 @@ def hop_distribution(k: int) -> dict[int, float]:
 def label_share(ratio: float, arrivals: str = "poisson") -> float:
     """Share of a port's packets that Base A labels, for a mean packet gap of `ratio` T.
 
-    `paper`: T_s / T (4.3), the limit of the other two for many packets in an interval.  `poisson`: a gap
-    between labels is T and the wait for a packet, r / (1 + r).  `periodic`: the first packet later than T
-    after the last label, one of floor(T / T_s) + 1.  The paper's T_s is the longest gap; this is the mean.
+    `paper`: T_s / T (4.3), the limit of the other two for many packets in an interval. `poisson`: a gap
+    between labels is T and the wait for a packet, r / (1 + r). `periodic`: the first packet later than T
+    after the last label, one of floor(T / T_s) + 1. The paper's T_s is the longest gap; this is the mean.
     """
     _positive(ratio=ratio)
     if arrivals == "paper":

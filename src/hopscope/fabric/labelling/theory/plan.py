@@ -106,7 +106,8 @@ class LabelChoice:
     coverage: float
     """Mean coverage of the port with the least traffic."""
     labelled: float
-    """Share of the packets on the longest path that arrive with labels; each is an export to the controller.
+    """Share of the packets on the longest path that arrive with labels; each is an
+    export to the controller.
     """
     labels: float
     """Mean number of labels of such a packet."""
@@ -154,7 +155,7 @@ def expected_coverage(interval: float, demand: LabelDemand) -> float:
 
     An update gap is T + T_p + Q: T_p, the wait for a packet after T, is exponential (packets at random), and
     Q the difference of two delays, N(0, 2 n σ²) over n hops (INT-label, 4.2), and more if the two labels take
-    paths of different length (`path_skew`, with probability 1/4 each, later or earlier).  An interval of
+    paths of different length (`path_skew`, with probability 1/4 each, later or earlier). An interval of
     length T_i that starts anywhere is empty with probability E[(gap - T_i)+] / E[gap], while updates keep
     their order. If delays vary by many T, they do not keep it; then the better of two bounds applies: that of
     a longer interval, since more labels never cover less, and that of random updates, exp(-T_i / E[gap]),
