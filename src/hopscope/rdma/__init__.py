@@ -1,1 +1,1 @@
-"""RoCEv2: memory operations as packets, queue pairs that send and answer them, and a software NIC."""
+"""RoCEv2: memory operations as packets, queue pairs that send and answer these, and a software NIC."""

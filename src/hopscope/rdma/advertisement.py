@@ -5,15 +5,16 @@ translator needs no configuration: as many messages as the path MTU requires, ea
 
     magic 8 B · version u16 · total regions u16 · number of the first u16 · regions in this message u16
 
-and for each region: name 32 B (UTF-8, zero-padded) · address u64 · length u64 · key u32 · access u32 ·
-epoch u32 · progress u32 · params u64 × 32 (the header of its store). Numbers are little-endian in both, as in
-the published code. Three messages go with our format; each has a magic, the version, and a region's number:
+and for each region: name 32 B (UTF-8, zero-padded) · address u64 · length u64 · key u32 · access u32 · epoch
+u32 · progress u32 · params u64 × 32 (the header of its store). Numbers are little-endian in both formats, as
+in the published code. Our format has three further messages, each with a magic, the version, and a region's
+number:
 
-- progress: a part of what a writer has to know of the region's content before it goes on, such as the ends of
-  lists: offset u32, then bytes. A connection is ready when the `progress` bytes of every region are there.
-- renewal: memory of a new epoch has taken the region's place: epoch u32 · address u64 · key u32. Operations
-  that were submitted before still reach the old memory.
-- moved: the peer's answer, after its last operation on the old memory: epoch u32.
+- progress: part of the state of the region's content that a writer needs to continue it, such as the ends of
+  lists: offset u32, then bytes. A connection is ready when the `progress` bytes of every region have arrived.
+- renewal: memory of a new epoch replaces the region: epoch u32 · address u64 · key u32. Operations submitted
+  before still reach the old memory.
+- moved: the peer's answer to a renewal, after its last operation on the old memory: epoch u32.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PROGRESS, PROGRESS_MAGIC = struct.Struct("<8sHHI"), b"HOPSTATE"
 _RENEWAL, RENEWAL_MAGIC = struct.Struct("<8sHHIQI"), b"HOPEPOCH"
 _MOVED, MOVED_MAGIC = struct.Struct("<8sHHI"), b"HOPMOVED"
 ALIVE = b"HOPALIVE"
-"""A message without content: whether its receiver is there."""
+"""A message without content, which checks whether its receiver is alive."""
 MIN_MTU = 512
 """Smallest path MTU with room for a region in a message."""
 
@@ -64,7 +65,7 @@ class RemoteRegion:
     """Header of its store (`direct.stores.params`), 32 numbers of 64 bits; zeros: not advertised."""
     epoch: int = 0
     progress: int = 0
-    """Bytes of progress that are sent after it."""
+    """Bytes of progress that are sent after the advertisement."""
 
     def array(self) -> npt.NDArray[np.uint64]:
         """`params` as uint64 [32]."""
@@ -88,8 +89,8 @@ def decode_published(message: bytes, name: str = "") -> RemoteRegion:
 
 
 def encode(regions: Iterable[RemoteRegion], path_mtu: int = 1024) -> list[bytes]:
-    """Our format: messages of one packet each, at least one. Raises ValueError for a name over 32 bytes,
-    other than 32 params, over 1024 regions, or an MTU below 512.
+    """Our format, as one or more messages of one packet each. Raises ValueError for a name over 32 bytes, a
+    number of params other than 32, more than 1024 regions, or an MTU below 512.
     """
     all_regions = list(regions)
     if path_mtu < MIN_MTU or len(all_regions) > MAX_REGIONS:
@@ -125,10 +126,10 @@ def encode_progress(number: int, progress: bytes, path_mtu: int = 1024) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Memory of a new epoch has taken the place of a region."""
+    """Announces that memory of a new epoch replaces a region."""
 
     number: int
-    """Of the region, in the advertisement."""
+    """Number of the region in the advertisement."""
     epoch: int
     address: int
     key: int
@@ -139,7 +140,7 @@ class Renewal:
 
     @property
     def moved(self) -> bytes:
-        """The answer of a peer that has moved."""
+        """The answer of a peer that has moved to the new memory."""
         return _MOVED.pack(MOVED_MAGIC, VERSION, self.number, self.epoch)
 
 
@@ -156,11 +157,11 @@ class Advertisement:
     """Collects the messages of one connection until all regions are known."""
 
     regions: dict[int, RemoteRegion] = field(default_factory=dict)
-    """By number, the index in the advertisement."""
+    """Regions by number, their index in the advertisement."""
     total: int | None = None
-    """Total regions, once a message has arrived."""
+    """Total number of regions, known once a message has arrived."""
     progress: dict[int, bytearray] = field(default_factory=dict)
-    """What writers have to know, by region number."""
+    """State that writers need, by region number."""
 
     @property
     def complete(self) -> bool:
@@ -178,8 +179,8 @@ class Advertisement:
     def take(self, message: bytes, name: str = "") -> bool:
         """Read one message of either format; True once all regions are known.
 
-        `name`: for the published format's region. Raises AdvertisementError, and then keeps nothing of the
-        message. A repeated message changes nothing.
+        `name`: name for the region of the published format. Raises AdvertisementError, in which case the
+        message has no effect. A repeated message has no effect either.
         """
         if message.startswith(PROGRESS_MAGIC):
             self._take_progress(message)
@@ -238,7 +239,7 @@ class Advertisement:
 
 
 def _decode(message: bytes) -> tuple[int, int, list[RemoteRegion]]:
-    """(total regions, number of the first, regions) of a message of our format."""
+    """(total regions, number of the first region, regions) of a message of our format."""
     if len(message) < _HEAD.size:
         raise AdvertisementError(f"an advertisement of {len(message)} bytes, its header needs {_HEAD.size}")
     _, version, total, first, count = _HEAD.unpack_from(message)

@@ -1,4 +1,4 @@
-"""ConnectionState of a connection, shared by its owner and the state machine in `handshake`."""
+"""State of a connection, shared by its owner and the state machine in `handshake`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ConnectionState(Enum):
     REQUESTED = "requested"
     """Active: the REQ was sent."""
     REPLIED = "replied"
-    """Passive: the REP was sent; the peer may send already, and `confirm` then replaces its RTU."""
+    """Passive: the REP was sent. The peer may send already; then `confirm` replaces its RTU."""
     ESTABLISHED = "established"
     DISCONNECTING = "disconnecting"
     """The DREQ was sent; no more packets may be sent."""
@@ -32,9 +32,9 @@ class Connection:
     peer: int
     """Address, 128 bits, IPv4 as ::ffff:a.b.c.d."""
     service: int
-    """Service id; `service_of` makes it from a port."""
+    """Service id; `service_of` derives it from a port."""
     reliable: bool = True
-    """RC, else UC."""
+    """True: RC; False: UC."""
     path_mtu: int = 1024
     """Maximum payload bytes of a packet."""
     queue_pair: int = 0
@@ -59,7 +59,7 @@ class Connection:
     due_ns: int = 0
     tries: int = 0
     begun_ns: int = 0
-    """Passive: when its request arrived."""
+    """Passive: time at which its request arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class HandshakeLimits:
     repeats: int = 7
     """Retransmissions of a message before the connection is closed."""
     half_open: int = 64
-    """Maximum connections waiting for an RTU; one more takes the place of another, or is rejected."""
+    """Maximum connections waiting for an RTU; a further one replaces another, or is rejected."""
     half_open_ns: int = 50 * MILLISECOND
-    """Time for an RTU, for which a connection keeps its place."""
+    """Time for which a connection that waits for an RTU is not replaced."""
     connections: int = 1024
     path_mtu: int = 4096
     """Maximum accepted path MTU, bytes."""

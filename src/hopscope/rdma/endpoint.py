@@ -29,11 +29,13 @@ from .responder import Responder
 Advertise = Callable[[Connection], list[bytes]]
 """Makes the advertisement for a new peer. Raises ValueError if it does not fit its path MTU."""
 BUFFERS = 2048
-"""Receive buffers for what a peer sends before we have looked: more than one batch of datagrams."""
+"""Receive buffers for messages that a peer sends between two calls of `receive`: more than one batch of
+datagrams.
+"""
 ANSWERS = 64
 """Receive buffers of a passive connection, for answers to renewals."""
 MAX_OF_PEER = 16
-"""Maximum connections from one peer; one more ends the oldest."""
+"""Maximum connections from one peer; a further one ends the oldest."""
 ATOMICS = 255
 """Maximum atomics in flight that RDMA-CM can grant."""
 CNP_BYTES = np.zeros(16, np.uint8)
@@ -56,22 +58,24 @@ class Session:
     advertisement: Advertisement = field(default_factory=Advertisement)
     """Memory regions of the peer; target numbers are region numbers."""
     ready: bool = False
-    """All regions are known, so verbs are accepted."""
+    """Whether all regions are known, so that verbs are accepted."""
     lost: str = ""
-    """Why it ended; empty while it is up."""
+    """Reason for which it ended; empty while it is up."""
     given_up: int = 0
     """Verbs submitted after it had ended."""
     wait_ns: int = 0
     """Deadline of the peer's advertisement."""
     renewed: list[int] = field(default_factory=list)
-    """Active: regions that moved to a new epoch; the owner of writers takes them, before it submits more."""
+    """Active: regions that moved to a new epoch; the owner of the writers takes them before it submits more
+    verbs.
+    """
     moved: dict[int, int] = field(default_factory=dict)
-    """Passive: the epoch that the peer has moved to, by region number."""
+    """Passive: the epoch to which the peer has moved, by region number."""
     next_psn: int = 0
     """PSN of the next packet, while there is no requester."""
 
     def room(self) -> int:
-        """Verbs that it accepts now."""
+        """Number of verbs that it accepts now."""
         return self.requester.room() if self.ready and self.requester is not None else 0
 
     def submit(self, block: VerbBlock) -> None:
@@ -125,8 +129,8 @@ class Endpoint:
         self, peer: str, port: int, now_ns: int, *, mode: LossMode = LossMode.RELIABLE, path_mtu: int = 1024,
         **settings: Any,
     ) -> Session:  # fmt: skip
-        """Request a connection; `settings` are those of a Requester. Raises RdmaError: too many
-        connections.
+        """Request a connection; `settings` are passed to the Requester. Raises RdmaError if there are too
+        many connections.
         """
         service = Service.UC if mode is LossMode.UNRELIABLE else Service.RC
         number = self.pairs.create(service=service, receives=BUFFERS)
@@ -143,7 +147,7 @@ class Endpoint:
         self._changed(now_ns)
 
     def send(self, session: Session, message: bytes) -> None:
-        """Send a message to a peer; to one that is not connected yet after the advertisement."""
+        """Send a message to a peer; if it is not connected yet, after the advertisement."""
         if session.connection.state is ConnectionState.REPLIED:
             session.messages.append(message)
         elif session.connection.state is ConnectionState.ESTABLISHED:
@@ -153,7 +157,7 @@ class Endpoint:
             session.requester.send(message)
 
     def renew(self, port: int, renewal: Renewal) -> list[Session]:
-        """Announce a new epoch to all peers of a service; those that have to move."""
+        """Announce a new epoch to all peers of a service; returns the sessions that must move."""
         peers = [
             session
             for session in self.sessions.values()
@@ -168,8 +172,8 @@ class Endpoint:
     def receive(self, batch: FrameBatch, now_ns: int, time_ns: int) -> None:
         """Process received datagrams.
 
-        `now_ns`: monotonic; `time_ns`: since 1970. Reordering within a batch costs nothing, and a lost packet
-        does not cost those after it.
+        `now_ns`: monotonic; `time_ns`: since 1970. Reordering within a batch has no cost, and a lost packet
+        does not cause those after it to be lost.
         """
         self._now_ns = now_ns
         rows = self._codec.parse(batch)
@@ -230,16 +234,19 @@ class Endpoint:
         return Accept(number, connection.psn)
 
     def _limit_half_open(self, connection: Connection) -> None:
-        """Before a request of a peer with too many connections, end the oldest half-open one.
+        """Before a request of a peer with too many connections is accepted, end its oldest half-open
+        connection.
 
-        Only that: whoever requests in a peer's name must not end the connections that it has.
+        Established connections are not ended, since anyone could send requests in a peer's name.
         """
         half_open, established = self._passive_of(connection.peer)
         if half_open and len(half_open) + len(established) >= MAX_OF_PEER:
             self._end_oldest(half_open)
 
     def _limit_established(self, connection: Connection) -> None:
-        """End the oldest connection of a peer with too many established ones: a killed peer closes none."""
+        """End the oldest connection of a peer with too many established ones, since a killed peer closes
+        none.
+        """
         _, established = self._passive_of(connection.peer)
         if len(established) > MAX_OF_PEER:
             self._end_oldest(established)
@@ -259,7 +266,7 @@ class Endpoint:
         self._end(sessions[0], "replaced by newer connections of its peer")
 
     def _join(self, session: Session) -> None:
-        """Accept packets from now on: both ends have each other's numbers."""
+        """Start to accept packets: both ends know each other's numbers."""
         connection = session.connection
         peer = connection.peer >> 64, connection.peer & _LOW_64
         number, mtu = connection.queue_pair, connection.path_mtu
@@ -306,7 +313,7 @@ class Endpoint:
         self.pairs.close(number)
 
     def _step(self, session: Session, now_ns: int) -> None:
-        """Handle the effect of a batch of packets on a connection."""
+        """Handle the effects of a batch of packets on a connection."""
         connection, number = session.connection, session.connection.queue_pair
         replied = connection.state is ConnectionState.REPLIED
         if replied and self.pairs.of(number)["expected_psn"] != connection.remote_psn:
@@ -344,7 +351,7 @@ class Endpoint:
             session.renewed.append(renewal.number)
 
     def _check(self, session: Session, now_ns: int) -> None:
-        """End a lost connection; drop the requester of one that only receives."""
+        """End a lost connection; drop the requester of a connection that only receives."""
         connection, requester = session.connection, session.requester
         if connection.state is not ConnectionState.ESTABLISHED:
             return

@@ -1,8 +1,8 @@
 """Connections by RDMA-CM: requesting, accepting and closing them, without sockets and clock.
 
-Each side has one `Connections`. The active one sends a REQ until a REP or REJ arrives, the passive one its
-REP until the RTU, either its DREQ until the DREP (InfiniBand 12.9). All state is here; `management` makes
-packets of the messages.
+Each side has one `Connections`. The active side repeats its REQ until a REP or REJ arrives, the passive side
+its REP until the RTU arrives, and either side its DREQ until the DREP arrives (InfiniBand 12.9). All state is
+here; `management` turns messages into packets.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Connections:
     own: int
     """Address, 128 bits."""
     services: Mapping[int, Acceptor] = field(default_factory=dict)
-    """Acceptors by service id."""
+    """Functions that accept requests, by service id."""
     limits: HandshakeLimits = field(default_factory=HandshakeLimits)
     rng: random.Random = field(default_factory=random.SystemRandom)
-    """For unpredictable connection numbers, so that others cannot end a connection."""
+    """Source of unpredictable connection numbers, so that others cannot end a connection."""
     counters: CmCounters = field(default_factory=CmCounters)
     _by_id: dict[int, Connection] = field(default_factory=dict)
     _passive: dict[tuple[int, int, int], Connection] = field(default_factory=dict)
-    """Passive connections by peer, its number and transaction: a peer that restarts may reuse a number."""
+    """Passive connections by peer, its number and transaction, since a restarted peer may reuse a number."""
     _out: list[tuple[int, Message]] = field(default_factory=list)
     _changed: list[Connection] = field(default_factory=list)
     _next_ns: int = 0
@@ -112,14 +112,14 @@ class Connections:
             self._close(connection, "given up", now_ns)
 
     def confirm(self, connection: Connection) -> None:
-        """A packet arrived on the connection's queue pair, so the peer has the REP, even if its RTU is
-        lost.
+        """Note that a packet arrived on the connection's queue pair: the peer has the REP, even if its RTU
+        was lost.
         """
         if connection.state is ConnectionState.REPLIED:
             self._establish(connection)
 
     def changes(self) -> list[Connection]:
-        """Connections that became ESTABLISHED or CLOSED since the last call, in that order of time."""
+        """Connections that became ESTABLISHED or CLOSED since the last call, in order of time."""
         changed, self._changed = self._changed, []
         return changed
 
@@ -148,7 +148,7 @@ class Connections:
             self._rejected(connection, message, now_ns)
         elif connection is None or connection.remote_id != message.local_id:
             self.counters.unknown += 1
-            if isinstance(message, Disconnect):  # stops its retransmissions
+            if isinstance(message, Disconnect):  # the answer stops the peer's retransmissions
                 self._out.append((peer, _disconnected(message)))
         elif isinstance(message, Ready):
             if connection.state is ConnectionState.REPLIED:
@@ -188,7 +188,7 @@ class Connections:
                 return
             why = answer
         self.counters.rejected += 1
-        # the largest MTU that it may request instead
+        # the largest MTU that the peer may request instead
         info = _CODES[self.limits.path_mtu] << 568 if why is CmReject.INVALID_MTU else 0
         reject = Reject(
             transaction=message.transaction, remote_id=message.local_id, reason=why, info=info,
@@ -210,10 +210,12 @@ class Connections:
         self._send(connection, reply, ConnectionState.REPLIED, now_ns)
 
     def _make_room(self, peer: int, now_ns: int) -> bool:
-        """Forget a half-open connection if there are too many; whether there is room for one of this peer.
+        """Forget a half-open connection if there are too many; returns whether this peer may have another
+        one.
 
-        Whoever requests in another's name never gets the REP: its connections stay half open. One of the peer
-        that has most of them makes room for a peer with fewer, else the oldest after its time.
+        A sender that uses another's address never gets the REP, so its connections stay half open. A
+        connection of the peer with the most half-open ones makes room for a peer with fewer, else the oldest
+        whose time is over.
         """
         waiting = [known for known in self._passive.values() if known.state is ConnectionState.REPLIED]
         if len(waiting) < self.limits.half_open:
@@ -233,8 +235,8 @@ class Connections:
         return True
 
     def _replace(self, connection: Connection) -> None:
-        """Close the older connections of a peer that has established one for the same queue pair: it has
-        restarted.
+        """Close older connections of a peer that has established a new one for the same queue pair, since it
+        has restarted.
         """
         for known in list(self._passive.values()):
             same = known.peer == connection.peer and known.remote_queue_pair == connection.remote_queue_pair

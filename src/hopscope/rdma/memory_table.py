@@ -1,4 +1,4 @@
-"""Memory regions of a software NIC that peers may write to, by key."""
+"""Memory regions of a software NIC to which peers may write, by key."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class MemoryTable:
         self.rows: Records = np.zeros(ROWS, MEMORY_REGION)
         """MEMORY_REGION [ROWS]; the lower 8 bits of a key are the region's row."""
         self.memories: list[npt.NDArray[np.uint8]] = []
-        """By target number, uint8 [bytes]."""
+        """Memories by target number, uint8 [bytes]."""
         self.numbers: npt.NDArray[np.uint16] = np.arange(NO_TARGET + 1, dtype=np.uint16)
-        """What notices call a target, by target number: several may be regions of one store."""
+        """Number of each target in notices: several targets may be regions of one store."""
 
     def add(
         self,

@@ -2,9 +2,9 @@
 records in a ring, numbered from 0; a packet's row is its number modulo the ring's length. Their payload is in
 a ring of bytes.
 
-Parameters: `verbs`: VERB; `payload`: uint8, theirs; `targets`: REMOTE; `ring`: ROCE [packets]; `sent`: SENT
-[packets]; `memory`: uint8, payload of all packets; `state`, `setup`: uint64, indexed by Sender and
-SenderSetup.
+Parameters: `verbs`: VERB; `payload`: uint8, payload of verbs; `targets`: REMOTE; `ring`: ROCE [packets];
+`sent`: SENT [packets]; `memory`: uint8, payload of all packets; `state`, `setup`: uint64, indexed by Sender
+and SenderSetup.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UC = U64(Service.UC)
 
 @kernel
 def allowed(verb: Any, targets: Any, setup: Any) -> Any:
-    """Whether the peer's memory accepts the verb: a rejected one would end the connection."""
+    """Whether the peer's memory accepts the verb: a rejected verb would end the connection."""
     kind, target = U64(verb.kind), U64(verb.target)
     if kind == SEND:
         return U64(verb.length) <= U64(65_536)

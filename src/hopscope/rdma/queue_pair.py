@@ -24,7 +24,7 @@ DEFAULT_PARTITION = 0xFFFF
 class QueuePairs:
     """The table of queue pairs; the lower 8 bits of a number are the pair's row.
 
-    The other 16 bits are random for every connection, so that packets of an old one match none.
+    The other 16 bits are random for every connection, so that packets of an old connection match none.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class QueuePairs:
         self._partial: dict[int, bytearray] = {}
 
     def create(self, *, service: Service = Service.RC, receives: int = 0) -> int:
-        """Create a closed queue pair and return its number; `receives`: buffers for SENDs. Raises RdmaError:
-        no room.
+        """Create a closed queue pair and return its number; `receives`: buffers for SENDs. Raises RdmaError
+        if there is no room.
         """
         free = np.flatnonzero(self.rows["number"] == 0)
         if not len(free):

@@ -27,7 +27,7 @@ class VerbFlag(IntEnum):
     """Bits of `flags` in VERB."""
 
     IMMEDIATE = 1
-    """Notifies the owner of the memory, with `immediate` (an atomic: by an empty write after it)."""
+    """Notifies the owner of the memory, with `immediate` (for an atomic: with an empty write after it)."""
     REJECTED = 2
     """Not executed: outside its memory, or an unaligned atomic."""
 
@@ -150,7 +150,7 @@ QUEUE_PAIR = np.dtype(
 
 
 GAP_PACKETS = 1024
-"""A gap is answered with a NAK, and again after this many packets, since the first may be lost."""
+"""A gap is answered with a NAK, and with another one after this many packets, since the first may be lost."""
 
 
 class Progress(IntEnum):
@@ -253,7 +253,7 @@ class Sender(IntEnum):
     FAILED = 8
     """Syndrome of the NAK that ended the connection."""
     RESULTS = 9
-    """Results to be taken."""
+    """Number of results to be taken."""
     WAIT = 10
     """1 + timer of the last RNR NAK."""
     CNP = 11

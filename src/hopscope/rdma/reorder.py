@@ -1,9 +1,9 @@
-"""Reorder buffer: packets after a gap are kept until the missing one arrives, so a loss costs one packet, not
-a window.
+"""Reorder buffer: packets after a gap are kept until the missing packet arrives, so that a loss costs one
+packet rather than a window.
 
-On the wire it looks like a NIC that drops them (InfiniBand 9.7.5.1): a gap is answered with a NAK, and
-requests are executed in order. But when the missing packet arrives, all buffered ones are executed and
-acknowledged at once, and the requester need not wait for the rest of its retransmissions.
+On the wire it behaves like a NIC that drops these packets (InfiniBand 9.7.5.1): a gap is answered with a NAK,
+and requests are executed in order. But when the missing packet arrives, all buffered packets are executed and
+acknowledged at once, and the requester need not wait for its other retransmissions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .records import Service
 
 PAIR_PACKETS = 8192
 PAIR_BYTES = 4 * 1024 * 1024
-"""Maximum of one queue pair, twice what our requester has in flight; more is dropped, as if lost."""
+"""Maximum of one queue pair, twice as much as our requester has in flight; packets beyond it are dropped."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Maximum of all queue pairs in total; above it, the one that has most loses all."""
+"""Maximum of all queue pairs in total; above it, the queue pair with the most bytes loses all of them."""
 _AGAIN = 4
 """If a quarter of the packets after a gap are already buffered, the requester has gone back, and the first
 packet was lost again: another NAK is due.
@@ -42,7 +42,7 @@ def compact(rows: Records, arena: Bytes) -> tuple[Records, Bytes]:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Buffered packets of one queue pair, in the blocks that they arrived in."""
+    """Buffered packets of one queue pair, in the blocks in which they arrived."""
 
     blocks: list[tuple[Records, Bytes]] = field(default_factory=list)
     packets: int = 0
@@ -62,10 +62,12 @@ class _Waiting:
 
 
 class ReorderBuffer:
-    """Buffered packets of all queue pairs of an endpoint: what one peer sends is never copied for another."""
+    """Buffered packets of all queue pairs of an endpoint, stored by queue pair: no peer causes copies for
+    another.
+    """
 
     def __init__(self, pairs: QueuePairs, counts: npt.NDArray[np.uint64]) -> None:
-        """`counts`: of the responder, by RoceReason; packets executed later are not counted as gaps."""
+        """`counts`: counts of the responder by RoceReason; packets executed later are not counted as gaps."""
         self._pairs = pairs
         self._counts = counts
         self._waiting: dict[int, _Waiting] = {}
@@ -74,7 +76,7 @@ class ReorderBuffer:
         return sum(waiting.packets for waiting in self._waiting.values())
 
     def join(self, rows: Records, arena: Bytes) -> tuple[Records, Bytes]:
-        """A batch and the buffered packets that it releases, in order of their numbers."""
+        """A batch together with the buffered packets that it releases, in order of their numbers."""
         if not self._waiting:
             return rows, arena
         expected = self._pairs.rows["expected_psn"][rows["queue_pair"] % ROWS]
@@ -94,7 +96,7 @@ class ReorderBuffer:
         return self._pairs.in_order(np.concatenate(packets)), np.concatenate(payloads)
 
     def keep(self, rows: Records, arena: Bytes) -> None:
-        """Buffer the packets of a batch that are after a gap."""
+        """Buffer the packets of a batch that follow a gap."""
         after_gap = np.flatnonzero(rows["reason"] == RoceReason.PSN_GAP)
         if not len(after_gap):
             return
@@ -109,7 +111,7 @@ class ReorderBuffer:
         self._waiting.pop(number, None)
 
     def _keep(self, number: int, more: Records, arena: Bytes) -> None:
-        """Buffer packets of one queue pair, those that are new and fit."""
+        """Buffer those packets of one queue pair that are new and fit."""
         waiting = self._waiting.setdefault(number, _Waiting())
         known = np.isin(more["psn"], waiting.psns())
         if known.any() and _AGAIN * int(known.sum()) >= len(more):  # the requester has retransmitted them

@@ -1,5 +1,5 @@
-"""Execution of expected requests: SEND, WRITE and atomic operations to verbs, answers and notices, or a
-reason. `responder_kernel` checks packet numbers, and calls `request` for the expected packet.
+"""Execution of expected requests: SEND, WRITE and atomic operations become verbs, answers and notices, or a
+reject reason. `responder_kernel` checks packet numbers, and calls `request` for the expected packet.
 
 Parameters: `record`: ROCE row; `pair`: QUEUE_PAIR row, `where` its index; `regions`: MEMORY_REGION; `replay`:
 REPLAY [pairs * REPLAYS]; `verbs`: VERB; `answers`: ROCE; `notices`: NOTICE; `received`: uint32 [packets, 2];
@@ -74,7 +74,7 @@ def region_of(record: Any, regions: Any, length: Any, access: Any) -> Any:
     region = regions[row]
     if not region.used or U64(region.key) != U64(record.key):
         return row, BAD_KEY
-    # without overflow: addresses below the base wrap to beyond any length
+    # no overflow: addresses below the base wrap to offsets beyond any length
     offset = U64(record.address) - U64(region.base)
     if offset > U64(region.length) or length > U64(region.length) - offset:
         return row, OUTSIDE
@@ -186,8 +186,8 @@ def atomic(record: Any, pair: Any, where: Any, operation: Any, regions: Any, rep
     if reason != GOOD:
         return reason
     offset = U64(record.address) - U64(regions[row].base)
-    # both the address on the wire, as the specification requires, and the offset in memory, since the
-    # operation is done on one word of 8 bytes
+    # checks the address on the wire, as the specification requires, and the offset in memory, since the
+    # operation works on one word of 8 bytes
     if (U64(record.address) | offset) & U64(7):
         return MISALIGNED
     kind = U8(Verb.FETCH_ADD) if operation == FETCH_ADD else U8(Verb.CMP_SWAP)

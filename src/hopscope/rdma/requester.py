@@ -46,7 +46,7 @@ class LossMode(IntEnum):
     RESYNC = 1
     """RC as in DTA 5.2: no packets are kept; a NAK sets the packet number, and the next verbs are dropped.
 
-    Only verbs of one packet: a message that is cut by a loss would end the connection.
+    Only verbs of one packet are possible, since a message that is cut by a loss would end the connection.
     """
     UNRELIABLE = 2
     """UC: no acknowledgments."""
@@ -73,12 +73,12 @@ class Requester:
     Reliable: up to `window` packets, and `atomics` atomic operations, are in flight; an acknowledgment is
     requested every `every` packets and with the last of a burst. A congestion notification halves the window,
     a loss reduces it by an eighth, and acknowledgments open it again. Unacknowledged packets are
-    retransmitted `timeout_ns` after the last progress, then after twice the time; after `retries` times, or
-    an error NAK, the connection is lost: `failed` has the reason, and accepted verbs are given up and
-    counted, since it is unknown which were executed. A new connection needs a new Requester.
+    retransmitted `timeout_ns` after the last progress, then after twice the time. After `retries`
+    retransmissions, or an error NAK, the connection is lost: `failed` has the reason, and accepted verbs are
+    given up and counted, since it is unknown which were executed. A new connection needs a new Requester.
 
     `results`: wait for the results of atomics, which `take_results` returns. Otherwise an operation is
-    complete when anything after it is acknowledged, and lost answers cost nothing.
+    complete when any later packet is acknowledged, and lost answers do not matter.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Requester:
         self.link = link
         self.mode = mode
         self.failed = ""
-        """Why the connection is lost; empty while it is up."""
+        """Reason for which the connection is lost; empty while it is up."""
         self.dropped = 0
         """Verbs dropped after a resynchronisation."""
         self.timeouts = 0
@@ -145,7 +145,7 @@ class Requester:
         return len(self._targets) - 1
 
     def retarget(self, number: int, base: int, key: int) -> None:
-        """Map a target to another region of the same length; verbs that wait go to the old one."""
+        """Map a target to another region of the same length; waiting verbs still go to the old region."""
         spare = len(self._targets) // 2 + number
         self._targets[spare] = self._targets[number]
         for block, _ in self._waiting:
@@ -154,7 +154,7 @@ class Requester:
         self._targets["base"][number], self._targets["key"][number] = base, key
 
     def add_spares(self) -> None:
-        """Double the targets, so that each can be mapped to another region (`retarget`)."""
+        """Double the number of targets, so that each can be mapped to another region (`retarget`)."""
         self._targets = np.concatenate([self._targets, self._targets])
 
     @property
@@ -163,7 +163,9 @@ class Requester:
         return int(self._state[Sender.PSN] + self._state[Sender.TAIL]) & PSN_MASK
 
     def room(self) -> int:
-        """Verbs that it accepts now, of one or two packets each; 0 if the connection is busy or lost."""
+        """Number of verbs, of one or two packets each, that it accepts now; 0 if the connection is busy or
+        lost.
+        """
         if self.failed or self._waiting:
             return 0
         state = self._state
@@ -199,14 +201,14 @@ class Requester:
 
     @property
     def in_flight(self) -> int:
-        """Unacknowledged packets."""
+        """Number of unacknowledged packets."""
         return int(self._state[Sender.NEXT] - self._state[Sender.ACKED])
 
     def packets(self, now_ns: int) -> tuple[Records, npt.NDArray[np.uint8]] | None:
-        """Packets to send now, ROCE, and the payload that they refer to; None: no packets.
+        """Packets to send now, ROCE, and the payload to which they refer; None: no packets.
 
-        Valid until the next call of any method. `now_ns`: monotonic. Call it until it returns None, then
-        after every receive and every millisecond.
+        Valid until the next call of any method. `now_ns`: monotonic. Call this until it returns None, then
+        after every `receive`, and every millisecond.
         """
         from ..base.jit import readonly
         from .requester_kernel import pick
@@ -263,8 +265,8 @@ class Requester:
         self._refill()
 
     def _open(self, packets: int) -> None:
-        """Change the window by a number of packets; after a timeout only a few are sent until one is
-        answered, since a slow peer has received the others.
+        """Change the window by a number of packets. After a timeout only a few packets are sent until one is
+        answered, since the peer may just be slow and have received the others.
         """
         self._present = min(max(self._present + packets, _MIN_WINDOW), self._window)
         self._setup[SenderSetup.WINDOW] = min(self._present, _PROBE) if self._probing else self._present
@@ -290,7 +292,7 @@ class Requester:
             self._fail(why)
 
     def _enqueue(self, block: VerbBlock, first: int) -> int:
-        """Turn verbs into packets from `first` on; returns the first that has to wait."""
+        """Turn verbs from `first` on into packets; returns the first verb that must wait."""
         from ..base.jit import readonly
         from .packets_kernel import enqueue
 
@@ -330,7 +332,7 @@ class Requester:
         state = self._state
         waiting = sum(len(block) - first for block, first in self._waiting)
         taken = int(state[Sender.VERBS] - state[Sender.REJECTED] - state[Sender.COMPLETED])
-        # a verb counts as accepted with its last packet: a partial one is the first that waits
+        # a verb counts as accepted with its last packet: a partly sent one is the first that waits
         self._given_up += taken + waiting
         self._waiting.clear()
         state[Sender.TAIL] = state[Sender.NEXT] = state[Sender.HIGHEST] = state[Sender.ACKED]

@@ -1,6 +1,6 @@
-"""The sending side of a queue pair: choosing packets to send, processing answers (InfiniBand 9.7.5.2).
+"""The sending side of a queue pair: chooses packets to send, and processes answers (InfiniBand 9.7.5.2).
 
-Reliable packets stay in the ring of `packets_kernel` until they are acknowledged; its parameters apply here
+Reliable packets stay in the ring of `packets_kernel` until they are acknowledged; its parameters apply here,
 too.
 """
 
@@ -158,8 +158,8 @@ def resynchronise(psn: Any, state: Any) -> None:
 def unsolicited(packet: Any, syndrome: Any, state: Any) -> None:
     """Process an answer to a requester that does not request acknowledgments.
 
-    A NAK has the expected number. An ACK answers an apparent duplicate, when an old NAK was late: the number
-    after it is expected.
+    A NAK has the expected number. An ACK answers an apparent duplicate, caused by an old NAK that came late:
+    the number after it is expected.
     """
     if syndrome == SEQUENCE_ERROR:
         state[SEQUENCE_NAKS] += U64(1)
@@ -195,7 +195,7 @@ def answers(records: Any, sent: Any, state: Any, setup: Any, results: Any) -> No
             if setup[SERVICE] != UC and opcode == ACK:
                 unsolicited(packet, syndrome, state)
             continue
-        done = opcode == ATOMIC_ACK or syndrome < RNR  # acknowledged up to its number, or only before it
+        done = opcode == ATOMIC_ACK or syndrome < RNR  # acknowledged including its number, or only before it
         ahead = (U64(packet.psn) - state[PSN] - state[ACKED]) & PSN_MASK
         flying = state[HIGHEST] - state[ACKED]
         if ahead > flying or (done and ahead == flying):

@@ -28,7 +28,7 @@ class Responder:
     RC: a gap is answered with one NAK (and another every 1024 packets), duplicates are acknowledged again,
     duplicates of atomics get the stored result (of the last 256), and a request that is rejected for any
     other reason is answered with a NAK and puts the queue pair into the error state, as the specification
-    requires (9.9.3.1): the requester has to reconnect by RDMA-CM. UC: a rejected packet only drops its
+    requires (9.9.3.1): the requester must reconnect with RDMA-CM. UC: a rejected packet only drops its
     message.
     """
 

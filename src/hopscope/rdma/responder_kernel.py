@@ -42,7 +42,7 @@ def known(record: Any, pair: Any) -> Any:
 
 @kernel
 def in_turn(record: Any, pair: Any, operation: Any) -> Any:
-    """Whether it is the expected packet: 9.7.1 for RC; UC continues after a gap with a new message."""
+    """Whether this is the expected packet: by 9.7.1 for RC; UC continues after a gap with a new message."""
     psn = U64(record.psn) & request_kernel.PSN_MASK
     ahead = (psn - U64(pair.expected_psn)) & request_kernel.PSN_MASK
     if ahead == U64(0):
@@ -69,11 +69,11 @@ def acknowledge(pair: Any, where: Any, dirty: Any, fill: Any) -> None:
 
 @kernel
 def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill: Any) -> None:
-    """Answer a duplicate of an atomic operation with its stored result; one that is too old gets no
+    """Answer a duplicate of an atomic operation with its stored result; a duplicate that is too old gets no
     answer.
     """
     first, newest = where * U64(REPLAYS), U64(pair.atomics) + U64(REPLAYS - 1)
-    for back in range(U64(REPLAYS)):  # numbers wrap: the newest first
+    for back in range(U64(REPLAYS)):  # numbers wrap, so the newest comes first
         slot = first + (newest - back) % U64(REPLAYS)
         if replay[slot].used and U64(replay[slot].psn) == U64(record.psn):
             answer = request_kernel.put_answer(
@@ -121,8 +121,8 @@ def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answe
     rejected ones.
 
     `counts`: uint64 by RoceReason, executed requests at NONE. Rows that are not requests of a connection
-    (answers, CNP, datagrams) are skipped, those with a reason only counted. There is room for one of each per
-    row, and in `answers` for one more per row of `dirty`, which has as many as `pairs`.
+    (answers, CNP, datagrams) are skipped; rows with a reason are only counted. The outputs must have room for
+    one record per row; `answers` for one more per row of `dirty`, which has as many rows as `pairs`.
     """
     for i in range(len(records)):
         row = U64(i)
