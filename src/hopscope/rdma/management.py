@@ -36,7 +36,7 @@ def receive(connections: Connections, rows: Records, arena: npt.NDArray[np.uint8
 
 
 def packets(messages: list[tuple[int, Message]], psn: int = 0) -> tuple[Records, npt.NDArray[np.uint8]]:
-    """(ROCE [n], payload) of messages to addresses, for `RoceFrames.build`; `psn`: that of the first packet."""
+    """(ROCE [n], payload) of messages to addresses, for `RoceFrames.build`; `psn`: that of the first."""
     rows: Records = np.zeros(len(messages), ROCE)
     payload = b"".join(push_message(message) for _, message in messages)
     each = np.arange(len(messages))

@@ -1,1 +1,1 @@
-"""What the bytes mean: codecs and batch decoders, without any I/O."""
+"""Packet formats: codecs and batch decoders, without any I/O."""

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 
 MAPPED = 0xFFFF << 32
-"""What an IPv4 address is added to."""
+"""Prefix to which an IPv4 address is added."""
 _BRACKETED = re.compile(r"\[([^\[\]]*:[^\[\]]*)\](/\d+)?")
 
 

@@ -1,4 +1,4 @@
-"""A position in the bytes of one frame: what every `pull_x` reads from."""
+"""A position in the bytes of one frame, from which every `pull_x` reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .reasons import Place, Reason
 class Buffer:
     """Bytes between `at` and `end`; `limit` is lower if a header states a shorter packet.
 
-    Reading past `end` is `truncated`; reading past `limit` bytes that are there is `bad_length`.
+    Reading past `end` is `truncated`; reading bytes past `limit` that exist is `bad_length`.
     """
 
     __slots__ = ("at", "end", "limit", "raw")
@@ -25,7 +25,7 @@ class Buffer:
 
     @property
     def left(self) -> int:
-        """Bytes that may still be read."""
+        """Number of bytes that may still be read."""
         return max(self.limit - self.at, 0)
 
     def need(self, size: int, place: Place, name: str) -> None:
@@ -47,7 +47,7 @@ class Buffer:
         return header.unpack(self.raw, self.at)
 
     def pull(self, header: Header, place: Place) -> dict[str, int]:
-        """The fields of `header`, and move past it."""
+        """Read the fields of `header`, and move past it."""
         fields = self.peek(header, place)
         self.at += header.size
         return fields
@@ -61,5 +61,7 @@ class Buffer:
 
 
 def push(out: bytearray, header: Header, values: Mapping[str, int]) -> None:
-    """Append `header` with these fields, others 0. Raises ValueError if a value is wider than its field."""
+    """Append `header` with these fields; other fields are 0. Raises ValueError if a value is wider than its
+    field.
+    """
     out += header.pack(values)

@@ -1,5 +1,6 @@
-"""How to read what a listener receives: data, not code. One profile per implementation that differs from the
-spec, and the one table of lookups that codecs and kernels read (`rules` has the offset of each rule).
+"""How to read the reports and packets that a listener receives: data, not code. There is one profile per
+implementation that differs from the specifications, and one table of lookups that codecs and kernels read
+(`rules` has the offset of each rule).
 """
 
 from __future__ import annotations
@@ -23,52 +24,53 @@ REPORT_PORTS = (32766, 54321, 8090, 8086, 5900, 1234, 556)
 """Destination ports on which reports were seen; IANA assigned none."""
 _HOP_FIELDS = {name: code for code, name in enumerate(HOP.names or ())}
 _SLOW = ("any_shim_length", "length_with_shim", "source_words")
-"""What keeps INT-MD 2.x off the decoder's fast path if a dialect changes it."""
+"""Fields that keep INT-MD 2.x off the decoder's fast path if a dialect changes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What the times of a source mean; INT carries numbers without units."""
+    """Meaning of a source's times; INT carries numbers without units."""
 
     unit_ns: int = 1
-    """Nanoseconds that one unit of a timestamp and of a latency stands for."""
+    """Length of one unit of timestamps and latencies, ns."""
     bits: int = 0
     """Bits after which timestamps wrap; 0: the width of their field."""
     epoch: Literal["none", "unix"] = "none"
-    """What timestamps count from: the node's start, or 1970."""
+    """Zero of timestamps: the node's start (none), or 1970."""
     latency: Literal["reported", "timestamps"] = "reported"
     """Whether hop latency is a field, or must be computed as egress minus ingress time."""
     comparable: bool = False
-    """Whether the clocks of different nodes are synchronous."""
+    """Whether the clocks of different nodes are synchronised."""
     ioam: Literal["ptp", "ntp", "posix"] = "posix"
     """Format of IOAM timestamps: fraction in ns, in 2^-32 s, in us (RFC 9197 5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Domain-specific metadata of INT 2.x: what the bits of DS Instruction (and DSMdBits) stand for."""
+    """Domain-specific metadata of INT 2.x: meaning of the bits of DS Instruction (and DSMdBits)."""
 
     domain_id: int
     fields: tuple[tuple[int, str, int], ...]
     """(bit, 0 the most significant; name; bytes in a hop), in bit order."""
     source_only: tuple[tuple[int, str, int], ...] = ()
-    """The same for DS Flags: metadata that the source alone adds, once, at the bottom of the stack."""
+    """The same for DS Flags: metadata that only the source adds, once, at the bottom of the stack."""
 
 
 FLOW_OF_HOP = (
     (0, "latency_sum", 8), (1, "occupancy_sum", 8), (2, "utilization_sum", 8), (3, "latency_latest", 4),
     (4, "occupancy_latest", 4), (5, "utilization_latest", 4), (6, "samples", 4),
 )  # fmt: skip
-"""What a report about a flow, not a packet, has after the averages of each hop."""
+"""Values after the averages of each hop in a report about a flow rather than a packet."""
 FLOW_OF_REPORT = (
     (7, "flow_packets", 8), (8, "flow_first_ns", 8), (9, "flow_last_ns", 8), (10, "flow_latency_sum", 8),
     (11, "flow_latency_samples", 8), (12, "flow_latency_latest", 8), (13, "flow_path_hash", 8),
     (14, "flow_id", 8), (15, "flow_part", 4),
 )  # fmt: skip
-"""… and in its main contents; `flow_part` is why it was sent (0: it lives), first hop of this part, hops of
-the path, 0, a byte each."""
+"""… and in its main contents; `flow_part` has, in one byte each, the reason for which it was sent (0: the
+flow is live), the first hop of this part, the number of hops of the path, and 0.
+"""
 FLOW_DOMAIN = Domain(0x4853, FLOW_OF_HOP + FLOW_OF_REPORT)
-"""Domain of aggregates that `hopscope sink` sends; "HS"."""
+"""Domain of the aggregates that `hopscope sink` sends; "HS"."""
 
 
 @dataclass(frozen=True)  # without slots: its table is kept
@@ -77,7 +79,7 @@ class Dialect:
 
     name: str
     about: str = ""
-    """Who sends it, and what differs, in one line."""
+    """Sender, and differences from the specifications, in one line."""
 
     # -- reports
     ports: tuple[int, ...] = REPORT_PORTS
@@ -87,15 +89,17 @@ class Dialect:
     first_bytes: tuple[tuple[int, int], ...] = ()
     """(first byte, layout 5, 10 or 20): first bytes that mean another layout."""
     any_report_length: bool = False
-    """Length of Report 1.0 is not compared with what the metadata bits imply, and a Report 2.0 reaches to
-    the end of the datagram, whatever its Report Length.
+    """Length of a Report 1.0 is not compared with the length that the metadata bits imply, and a Report 2.0
+    reaches to the end of the datagram, whatever its Report Length.
     """
     next_protocols: tuple[tuple[int, int, int], ...] = ()
     """Report 0.5: (NProto, bytes of a header that is skipped, InType of what follows)."""
     inner_types: tuple[tuple[int, int], ...] = ()
-    """Report 2.0: (InType, what it stands for)."""
+    """Report 2.0: (InType, InType of the specification that it means)."""
     report_types: tuple[tuple[int, int], ...] = ()
-    """Report 2.0: (RepType whose main contents have a form of their own, their bytes, which are skipped)."""
+    """Report 2.0: (RepType whose main contents have another form, bytes of these contents, which are
+    skipped).
+    """
     bare_group: int = 0
     """Report 2.0: InType of the data that directly follows the group header; 0: individual reports follow."""
 
@@ -103,7 +107,8 @@ class Dialect:
     packets: bool = False
     """Frames that are not reports are searched for INT."""
     assume_int: bool = False
-    """Every TCP and UDP packet in a report that is not about a drop carries INT, though nothing indicates it.
+    """Every TCP and UDP packet in a report that is not about a drop carries INT, even if nothing indicates
+    it.
     """
     int_dscp: tuple[int, ...] = (0x17, 0x20, 0x01)
     """DSCP values of packets that carry INT after TCP or UDP."""
@@ -120,8 +125,8 @@ class Dialect:
     marker: bytes = b""
     """Probe marker (1 to 8 bytes) between the TCP or UDP header and the shim."""
     inserted_udp_ports: tuple[int, ...] = (0x1000,)
-    """UDP ports after which INT and then the packet's own TCP header follow; with NPT 1, they stand in place
-    of a UDP packet's own.
+    """UDP ports of a header that is followed by INT and then by the packet's own TCP header; with NPT 1, they
+    replace a UDP packet's own port.
     """
     gre_protocol: int = 0x88B6
     """GRE protocol type of INT; the specification's number was never assigned."""
@@ -142,12 +147,12 @@ class Dialect:
 
     # -- INT
     shims: tuple[tuple[int, int, bool, bool], ...] = ()
-    """(first byte, mode, whether the shim is that of 0.5 and 1.0, whether 4 bytes of sequence number follow
-    the stack) that differ.
+    """Exceptions: (first byte, mode, whether the shim is that of 0.5 and 1.0, whether a sequence number of 4
+    bytes follows the stack).
     """
     int_layouts: tuple[tuple[int, int, int], ...] = ()
-    """(report version 0, 5, 10, 20; version nibble of the INT header; INT version 1, 4, 5, 10, 20) that
-    differ.
+    """Exceptions: (report version 0, 5, 10, 20; version nibble of the INT header; INT version 1, 4, 5, 10,
+    20).
     """
     any_shim_length: bool = False
     """A shim's Length of 0 means that the header's hop counts give the size of the stack."""
@@ -156,22 +161,22 @@ class Dialect:
     swapped: bool = False
     """The two bytes of the instruction bitmap are swapped."""
     source_words: int = 0
-    """Words that the source alone adds at the bottom of a stack of 2.x if DS Flags is not 0, and that no
-    remainder of the stack gives, since a hop takes one word.
+    """Words that only the source adds at the bottom of a stack of 2.x if DS Flags is not 0, and that cannot
+    be derived from the remainder of the stack, since a hop takes one word.
     """
     reversed: bool = False
     """Bit 0 of the instruction bitmap is the least significant one."""
     mx_record: bool = False
     """The node's metadata follows the MX header."""
     npt_shifts: tuple[int, int, int] = (2, 0, 0)
-    """Where the shim's 16 bits hold the original DSCP (NPT 0), port (1) and protocol (2): right shifts."""
+    """Right shifts of the shim's 16 bits to the original DSCP (NPT 0), port (1) and protocol (2)."""
     md_shifts: tuple[int, int, int] = (27, 26, 25)
-    """Where the first word of INT-MD 2.x holds D, E and M: right shifts."""
+    """Right shifts of the first word of INT-MD 2.x to D, E and M."""
     ds_offsets: tuple[int, int, int] = (6, 8, 10)
-    """Where INT-MD 2.x holds domain id, DS instruction and DS flags: byte offsets."""
+    """Byte offsets of domain id, DS instruction and DS flags in INT-MD 2.x."""
     items: tuple[tuple[int, tuple[Item, ...]], ...] = ()
-    """(kind of metadata as in `layout`, items by bit) that differ: the first of a kind replaces the
-    specification's, a second is the alternative, chosen by the hop size.
+    """Exceptions: (kind of metadata as in `layout`, items by bit). The first one of a kind replaces the
+    specification's items, a second one is the alternative, chosen by the hop size.
     """
     domains: tuple[Domain, ...] = ()
     """Domain-specific metadata whose sizes are known."""
@@ -179,7 +184,7 @@ class Dialect:
     """Meaning of times."""
 
     def table(self) -> npt.NDArray[np.uint8]:
-        """What the decoders look up, uint8 [rules.TABLE]; read-only."""
+        """The lookup table of the decoders, uint8 [rules.TABLE]; read-only."""
         return self._table
 
     @cached_property
@@ -193,16 +198,16 @@ class Dialect:
         return table
 
     def alternatives(self, kind: int) -> tuple[tuple[Item, ...], ...]:
-        """Items by bit of a kind of metadata: the usual ones, and others by hop size; at most two."""
+        """Items by bit for a kind of metadata: the usual ones, and alternatives by hop size; at most two."""
         own = tuple(items for one, items in self.items if one == kind)
         return own or (layout.KIND_ITEMS[kind],)
 
 
 def version_of(first: int, rule: ReportVersion) -> int:
-    """Report version (5, 10, 20; 0 unknown) that a payload's first byte stands for.
+    """Report version (5, 10, 20; 0 unknown) for the first byte of a payload.
 
-    Ver 1 is ambiguous: Report 1.0, or the layout of 0.5, whose text never states a number.  The second nibble
-    decides: Length is 4 words or more in 1.0, NProto is 2 or less in 0.5.
+    Ver 1 is ambiguous: Report 1.0, or the layout of 0.5, whose specification never states a number.  The
+    second nibble decides: Length is 4 words or more in 1.0, NProto is 2 or less in 0.5.
     """
     version, second = first >> 4, first & 15
     if rule == "0.5":
@@ -345,7 +350,7 @@ _FIRST_SIX = (10, 0, 0)
 """The original DSCP is in the first 6 of the shim's 16 bits."""
 _VER_1_IS_2_0 = tuple((byte, 20) for byte in range(0x10, 0x20))
 _ETHERNET = ((4, 3), (5, 3))
-"""InType IPv4 and IPv6, and yet Ethernet follows."""
+"""InType IPv4 and IPv6, although Ethernet follows."""
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
@@ -494,7 +499,7 @@ _CHANGED_ITEMS: dict[str, tuple[tuple[int, ...], dict[int, Item]]] = {
     "times-32": ((layout.INT_2_0,), {4: layout.INGRESS_32, 5: layout.EGRESS_32}),
     "ports-16": ((layout.INT_1_0, layout.INT_2_0), {6: layout.L2_PORTS_16}),
 }
-"""By name: the kinds of metadata whose items by bit differ."""
+"""By name of a layout: the kinds of metadata whose items by bit differ, and these items."""
 LAYOUTS: dict[str, str] = {
     "swapped": "the two bytes of the instruction bitmap are swapped",
     "reversed": "the bits of the instruction bitmap are reversed",
@@ -508,7 +513,7 @@ LAYOUTS: dict[str, str] = {
 def with_layout(dialect: Dialect, *names: str) -> Dialect:
     """The dialect with these of LAYOUTS; its name is `DIALECT:NAME…`. Raises KeyError."""
     changes: dict[str, object] = {}
-    items = dict(dialect.items[::-1])  # of a kind's alternatives the first
+    items = dict(dialect.items[::-1])  # the first of a kind's alternatives
     for name in names:
         if name in ("swapped", "reversed"):
             changes[name] = True

@@ -1,4 +1,4 @@
-"""The one exception of the codecs: why, in which header, at which byte."""
+"""The exception of the codecs: reason, header and byte offset."""
 
 from __future__ import annotations
 

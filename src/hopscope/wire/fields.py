@@ -1,8 +1,9 @@
-"""How a header is declared: its fields in wire order, once, for codecs, kernels, docs and the dissector.
+"""Declaration of headers: the fields in wire order, once, for codecs, kernels, documentation and the
+dissector.
 
 A header that only kernels read is a table of rows (`header`). A header that Python code makes or reads as an
 object is a dataclass whose fields state their width (`bits`, `declare`). Both become a `Header`. Bit 0 is the
-most significant bit of the first byte, everything is big-endian, and a word is 4 bytes.
+most significant bit of the first byte, all numbers are big-endian, and a word is 4 bytes.
 """
 
 from __future__ import annotations
@@ -55,18 +56,18 @@ class Header:
         raise KeyError(f"{self.name} has no field {name}")
 
     def word(self, name: str) -> tuple[int, int, int]:
-        """(byte offset of the 32-bit word that holds the field, right shift, mask): how a kernel reads it."""
+        """(byte offset of the 32-bit word that holds the field, right shift, mask), for kernels."""
         field = self.field(name)
         byte = field.at // 32 * 4
         return byte, 32 - (field.at - byte * 8) - field.bits, (1 << field.bits) - 1
 
     def unpack(self, raw: bytes, at: int = 0) -> dict[str, int]:
-        """The fields of the header at `at`; all of its bytes must be there."""
+        """The fields of the header at `at`; `raw` must contain all of its bytes."""
         number = int.from_bytes(raw[at : at + self.size], "big")
         return {name: number >> shift & mask for name, shift, mask in self.shifts}
 
     def pack(self, values: Mapping[str, int]) -> bytes:
-        """The header with these fields, others 0. Raises ValueError if a value is wider than its field."""
+        """The header with these fields; other fields are 0. Raises ValueError if a value is too wide."""
         number = 0
         for name, shift, mask in self.shifts:
             value = values.get(name, 0)
@@ -86,7 +87,7 @@ Row = tuple[str, int] | tuple[str, int, str] | tuple[str, int, str, str]
 
 
 def header(name: str, spec: str, *rows: Row) -> Header:
-    """A header from its rows: (name, bits[, unit[, doc]]); `reserved` may come more than once."""
+    """A header from its rows: (name, bits[, unit[, doc]]); `reserved` may occur more than once."""
     fields: list[Field] = []
     at = 0
     for row in rows:
@@ -103,7 +104,7 @@ def header(name: str, spec: str, *rows: Row) -> Header:
 def bits(
     width: int, unit: str = "", doc: str = "", *, default: int = 0, skip: int = 0, compare: bool = True
 ) -> Any:
-    """A dataclass field of `width` bits, after `skip` reserved ones."""
+    """A dataclass field of `width` bits, after `skip` reserved bits."""
     metadata = {"row": (width, unit, doc), "skip": skip}
     return dataclasses.field(default=default, compare=compare, metadata=metadata)
 

@@ -135,7 +135,7 @@ ETHERTYPE_ERSPAN_2, ETHERTYPE_ERSPAN_3 = 0x88BE, 0x22EB
 MAX_LABELS = 8
 """MPLS labels that are parsed."""
 MAX_LAYERS = 6
-"""IP headers, one inside the other, that are parsed; one more is rejected as `too_many_layers`."""
+"""Nested IP headers that are parsed; one more is rejected as `too_many_layers`."""
 PROTOCOL_IPV4 = 4
 PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
@@ -316,11 +316,11 @@ the first 20 bytes; some leave the others 0.
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What one bit of an instruction bitmap stands for."""
+    """The metadata for one bit of an instruction bitmap."""
 
     fields: Header
     have: int
-    """Bit of `present` and `null` in HOP (`records.Have`); 0: it is no hop value."""
+    """Bit of `present` and `null` in HOP (`records.Have`); 0: not a hop value."""
     size: int = field(init=False)
     """Bytes: 4, or 8."""
 
@@ -395,7 +395,7 @@ IOAM_NODE = (
     _node(0, ("wide_namespace_data", 64)), _node(BUFFER.have, ("buffer_occupancy", 32)),
     *(_node(0, (f"bit_{bit}", 32)) for bit in range(12, 22)),
 )  # fmt: skip
-"""What a node writes into an IOAM trace, by bit of the trace type (bit 0 is the most significant of 24).
+"""Data that a node writes into an IOAM trace, by bit of the trace type (bit 0 is the most significant of 24).
 
 Bits 12 to 21 are undefined, but each takes 4 bytes. Bit 22 adds a snapshot, bit 23 nothing.
 """
@@ -408,16 +408,16 @@ IOAM_SNAPSHOT_BIT = 2
 
 DROP_FORM = (FILLER, PORT_PAIR, DROP, *[FILLER] * 13)
 LOCAL_FORM = (FILLER, PORT_PAIR, QUEUE, EGRESS_32, *[FILLER] * 12)
-"""What follows a Report 0.5 as drop header and as switch-local header."""
+"""Drop header and switch-local header that follow a Report 0.5."""
 INT_0_5, INT_1_0, INT_2_0, OWN_OF_1_0, OWN_OF_2_0, DROP_OF_0_5, LOCAL_OF_0_5, INT_0_4, INT_2015 = range(9)
-"""Kinds of metadata: which table of items the bits of a bitmap are looked up in."""
+"""Kinds of metadata: the table of items in which the bits of a bitmap are looked up."""
 KIND_ITEMS: tuple[tuple[Item, ...], ...] = (
     HOP_0_5, HOP_1_0, HOP_2_0, OWN_1_0, OWN_2_0, DROP_FORM, LOCAL_FORM, HOP_0_5, HOP_2015,
 )  # fmt: skip
-"""What the specifications say, by kind."""
+"""Items of the specifications, by kind."""
 KINDS = len(KIND_ITEMS)
 
 
 def metadata_size(items: tuple[Item, ...], bitmap: int) -> int:
-    """Bytes that a 16-bit instruction bitmap stands for."""
+    """Bytes of metadata for a 16-bit instruction bitmap."""
     return sum(item.size for bit, item in enumerate(items) if bitmap >> (15 - bit) & 1)

@@ -1,4 +1,4 @@
-"""LLDP: what a port's neighbour says of itself (IEEE 802.1AB-2016, clauses 8 and 9)."""
+"""LLDP: announcements of a port's neighbour (IEEE 802.1AB-2016, clauses 8 and 9)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .fields import header
 
 ETHERTYPE = 0x88CC
 GROUPS = tuple(bytes.fromhex(text) for text in ("0180c200000e", "0180c2000003", "0180c2000000"))
-"""Groups that frames are sent to: nearest bridge, nearest non-TPMR bridge, nearest customer bridge (7.1)."""
+"""Group addresses of frames: nearest bridge, nearest non-TPMR bridge, nearest customer bridge (7.1)."""
 TLV = header("LLDP TLV", "IEEE 802.1AB 8.4", ("type", 7), ("length", 9, "bytes"))
 _END, _CHASSIS, _PORT, _TTL, _SYSTEM = 0, 1, 2, 3, 5
 _ETHERNET = 14
@@ -18,7 +18,7 @@ MAX_TEXT = 255
 
 
 class ChassisId(IntEnum):
-    """What a chassis is known by (8.5.2.2)."""
+    """Kind of a chassis id (8.5.2.2)."""
 
     MAC = 4
     NAME = 6
@@ -26,7 +26,7 @@ class ChassisId(IntEnum):
 
 
 class PortId(IntEnum):
-    """What a port is known by (8.5.3.2)."""
+    """Kind of a port id (8.5.3.2)."""
 
     ALIAS = 1
     MAC = 3
@@ -35,21 +35,21 @@ class PortId(IntEnum):
 
 
 class LldpError(Exception):
-    """A frame that the standard says to discard (9.2.7.7)."""
+    """A frame that must be discarded according to the standard (9.2.7.7)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The other end of a link, as it says itself."""
+    """The other end of a link, as it announces itself."""
 
     chassis: str
-    """A MAC address, as `02:00:00:00:00:01`, or text."""
+    """A MAC address, such as `02:00:00:00:00:01`, or text."""
     port: str
     """A MAC address, or text."""
     system: str
-    """Its name; empty: it does not say."""
+    """Its name; empty: not announced."""
     seconds: int
-    """For how long this is true; 0: it is shutting down."""
+    """Time for which this information is valid, s; 0: the neighbour is shutting down."""
 
 
 def read_lldp(frame: bytes) -> Neighbour:

@@ -1,4 +1,4 @@
-"""Node ids of agents and exporters, which have addresses: as the settings state, else from the address."""
+"""Node ids of agents and exporters, which are known by address: from the settings, else from the address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOW = (1 << 64) - 1
 
 
 def node_of(nodes: NodeIds, hi: int, lo: int) -> int:
-    """Node id of an address: as set, else its last 32 bits."""
+    """Node id of an address: from the settings, else its last 32 bits."""
     return nodes.get(hi << 64 | lo, lo & 0xFFFF_FFFF)
 
 

@@ -1,4 +1,4 @@
-"""One packet seen at one switch: what monitors work on, whoever saw it (a simulation, a capture)."""
+"""One packet seen at one switch, the input of monitors; it comes from a simulation or a capture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLOW_BYTES = 13
 OBSERVATION = np.dtype(
     [
         ("time_ns", "<i8"),  # arrival in the switch, ns since the Unix epoch
-        ("packet", "<u8"),  # the same at every switch that the packet passes, another for every packet
+        ("packet", "<u8"),  # id of the packet, the same at every switch that it passes
         ("switch", "<u4"),  # node id
         ("hop_latency", "<u4"),  # ns
         ("queue_depth", "<u4"),  # bytes before it in its queue
@@ -59,10 +59,10 @@ def flow_bytes(
 
 
 def fold(high: int, low: int) -> int:
-    """An address in 32 bits: IPv4 (::ffff:a.b.c.d) as it is, IPv6 mixed; 2^32 of them are distinct.
+    """An address in 32 bits: IPv4 (::ffff:a.b.c.d) unchanged, IPv6 hashed.
 
-    So flows have one width, and the sizes of DTA's Table 2 hold for both; two IPv6 hosts of one network may
-    be taken for one with the probability that 32 bits give.
+    So flows have one width, and the sizes of DTA's Table 2 apply to both versions. Two IPv6 addresses may
+    collide, with a probability of 2^-32.
     """
     if not high and low >> 32 == 0xFFFF:
         return low & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Names of IP protocols (IANA), as they are shown and asked for."""
+"""Names of IP protocols (IANA), as shown and as accepted in queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes between rooms: frame batches in, report batches out, as blocks of fixed-width records."""
+"""Data that rooms exchange: frame batches in, report batches out, as blocks of fixed-width records."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Records = npt.NDArray[np.void]
 """A one-dimensional array of structured records."""
 
 MAX_HOPS = 64
-"""Hops of one report that are decoded; one more is rejected as `too_many_hops`."""
+"""Most hops of one report; a report with more is rejected as `too_many_hops`."""
 MAX_EMPTY_REPORTS = 8
-"""Reports of one datagram that may hold neither a packet nor metadata; one more is rejected as
+"""Most reports of one datagram that may contain neither a packet nor metadata; a further one is rejected as
 `empty_reports`, with the rest of the datagram.
 """
 DAMAGED_PER_EMPTY = 8
-"""Damaged reports that count as one empty one: 64 of a datagram are read."""
+"""Number of damaged reports that count as one empty report: 64 of a datagram are read."""
 
 
 class Link(IntEnum):
-    """What a frame starts with: libpcap link types, and 255 for the payload of a UDP socket."""
+    """First header of a frame: libpcap link types, and 255 for the payload of a UDP socket."""
 
     NULL = 0
     ETHERNET = 1
     RAW_IP = 101
     LINUX_SLL = 113
     LINUX_SLL2 = 20  # libpcap 276 does not fit 8 bits
-    OTHER = 254  # any other link type of a capture file: no report is looked for
+    OTHER = 254  # any other link type of a capture file, in which reports are not searched
     UDP_PAYLOAD = 255
 
 
@@ -45,7 +45,8 @@ FRAME = np.dtype(
         "itemsize": 48,
     }
 )  # fmt: skip
-"""One captured frame: `offset` and `length` (bytes) in the arena; `wire_length` before a snap length cut it.
+"""One captured frame: `offset` and `length` (bytes) in the arena; `wire_length` is its length before it was
+cut.
 
 `source_*` (address: IPv6, or IPv4 as ::ffff:a.b.c.d; port) and `port` (destination) are set if `link` is
 UDP_PAYLOAD; the decoder finds them itself in every other frame.  `time_ns` is ns since the Unix epoch.
@@ -54,7 +55,7 @@ UDP_PAYLOAD; the decoder finds them itself in every other frame.  `time_ns` is n
 
 @dataclass(slots=True)
 class FrameBatch:
-    """Frames as capture hands them over; no object per packet."""
+    """Frames as passed on by capture, without an object per packet."""
 
     arena: npt.NDArray[np.uint8]
     """All bytes, uint8 [bytes]."""
@@ -68,8 +69,8 @@ class FrameBatch:
 
 
 class Have(IntEnum):
-    """Bits of `present` and `null` in HOP: which fields a hop carries (in INT 2.x order), which are all
-    ones.
+    """Bits of `present` and `null` in HOP: which fields a hop carries (in INT 2.x order), and which of them
+    are all ones.
     """
 
     NODE_ID = 1 << 0
@@ -92,7 +93,7 @@ def _column(width: int, have: Have, doc: str = "", json: str = "") -> Any:
 
 @dataclass(slots=True)
 class Hop:
-    """One hop's metadata, or a report's own; the columns of HOP and what is known of them are made from this
+    """One hop's metadata, or a report's own; the columns of HOP and their properties are derived from this
     class.
     """
 
@@ -138,7 +139,7 @@ class HopColumn:
 
 
 HOP_COLUMNS = tuple(HopColumn(column.name, **column.metadata) for column in fields(Hop) if column.metadata)
-"""What a hop can carry, in the order of its JSON; if a hop has two queue ids, JSON has the first."""
+"""Values that a hop can carry, in the order of JSON; if a hop has two queue ids, JSON has the first."""
 HOP_KEYS = tuple(dict.fromkeys(column.key for column in HOP_COLUMNS))
 """Keys of a hop in JSON and CSV."""
 HOP_MAX = {column.name: (1 << column.bits) - 1 for column in HOP_COLUMNS}
@@ -152,7 +153,7 @@ is not.
 
 
 class Kind(IntEnum):
-    """What a report is about."""
+    """Subject of a report."""
 
     INT = 0
     DROP = 1
@@ -202,7 +203,7 @@ class Mode(IntEnum):
 
 
 class Carrier(IntEnum):
-    """What carries the telemetry in the packet: `carrier` in REPORT."""
+    """Header that carries the telemetry in the packet: `carrier` in REPORT."""
 
     NONE = 0
     TCP = 1
@@ -218,11 +219,11 @@ class Carrier(IntEnum):
 
 
 class Layer(IntEnum):
-    """Bits of `layers` in REPORT: what lies around the packet's innermost IP header."""
+    """Bits of `layers` in REPORT: layers around the packet's innermost IP header."""
 
     VLAN = 1
     QINQ = 2
-    """Two VLAN tags or more."""
+    """Two or more VLAN tags."""
     MPLS = 4
     GRE = 8
     VXLAN = 16
@@ -231,7 +232,7 @@ class Layer(IntEnum):
     GTP_U = 128
     IP_IN_IP = 256
     ERSPAN = 512
-    """A mirrored frame; its GRE is not counted."""
+    """A mirrored frame; its GRE header does not set GRE."""
 
 
 class Carried(IntEnum):
@@ -248,14 +249,14 @@ class Carried(IntEnum):
 
 
 class Spare(IntEnum):
-    """`spare` in REPORT: what postcards are beside their contents."""
+    """`spare` in REPORT: properties of postcards beyond their contents."""
 
     ELSEWHERE = 1
-    """Another member of the cluster received it, which has counted its number and its marks
+    """Another member of the cluster received it, and has counted its sequence number and its marks
     (`postcards.share`).
     """
     COUNTED = 2
-    """It came late: the path of its packet was emitted before."""
+    """It arrived late: the path of its packet had been emitted."""
 
 
 REPORT = np.dtype(
@@ -273,7 +274,7 @@ REPORT = np.dtype(
         ("node_id", "<u4"),
         ("first_hop", "<u4"),  # row in the hop block
         ("reason_at", "<u4"),  # byte offset in the frame where a rejected report was being read
-        ("inner_length", "<u4"),  # bytes, as the inner IP header states; IPFIX: data records, in row 0
+        ("inner_length", "<u4"),  # length in the inner IP header, bytes; IPFIX: data records, in row 0
         ("hop_count", "<u2"),
         ("index", "<u2"),  # within the group
         ("sport", "<u2"),
@@ -299,7 +300,7 @@ REPORT = np.dtype(
         ("int_flags", "u1"),
         ("reason", "u1"),  # Reason; anything but 0 is a rejected report
         ("place", "u1"),  # Place
-        # distinguishes packets of a flow, for postcards, 0 none; of a sample or flow record: its packets
+        # distinguishes packets of a flow, for postcards, 0 none; sample or flow record: number of its packets
         ("packet_id", "<u4"),
         (
             "int_at",
@@ -315,7 +316,7 @@ REPORT = np.dtype(
         ("spare", "u1"),  # Spare: 1 received by another member of the cluster, 2 a late postcard
     ]
 )
-"""One report, 144 bytes. A rejected report is a row too, with `reason` and what had been read before it."""
+"""One report, 144 bytes. A rejected report is a row, too, with `reason` and the values read until then."""
 
 
 @dataclass(slots=True)
@@ -325,24 +326,22 @@ class ReportBatch:
     reports: Records
     """REPORT [reports]."""
     hops: Records
-    """HOP [hops]; those of report r are `hops[first_hop : first_hop + hop_count]`."""
+    """HOP [hops]; report r has `hops[first_hop : first_hop + hop_count]`."""
     first_packet: int = 0
     other: int = 0
     """Frames that are not reports: another protocol or port."""
     unknown_int: int = 0
-    """Packets, also inside reports, whose DSCP or port announces INT, and that have none of a known version:
-    they are taken as ordinary traffic.
+    """Packets, including those inside reports, whose DSCP or port announces INT, but whose INT is of no known
+    version: they are treated as ordinary traffic.
     """
     trails: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((1, 0), np.uint64))
     """Headers around the INT-MD of captured packets, uint64 [numbers of a trail, frames]; no columns unless
     the decoder was asked for them (`decode/trail_kernel`).
     """
     postcards: bool | None = None
-    """Whether there are postcards among them; None: nobody has looked."""
+    """Whether there are postcards among the reports; None: not checked yet."""
     hop_packets: npt.NDArray[np.uint64] | None = None
-    """Of paths that were joined from postcards, uint64 [hops]: what `first_packet` + `packet` of the hop's
-    postcard was.
-    """
+    """For paths joined from postcards, uint64 [hops]: `first_packet` + `packet` of each hop's postcard."""
 
     def __len__(self) -> int:
         return len(self.reports)

@@ -1,7 +1,7 @@
-"""A dialect as the decoders look it up: one uint8 table, and the offset of each rule in it.
+"""A dialect in the decoders' form: one uint8 table, and the offset of each rule in it.
 
-`Dialect.table()` writes it; the scalar codecs and the kernels read it by these offsets. Nothing else about a
-dialect reaches a kernel, so that a dialect is data.
+`Dialect.table()` writes it; the scalar codecs and the kernels read it by these offsets. Kernels get nothing
+else about a dialect, so a dialect is only data.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ INT_LAYOUT = SHIM + 256
 (1, 4, 5, 10, 20), 0 unknown.
 """
 FORM_0_5 = INT_LAYOUT + 2 * 4 * 16
-"""[NProto of 0.5]: (form, bytes of the form's header, InType of what follows); form 0 none, 1 drop, 2
-switch-local, 3 other: its bytes are skipped, 255 unknown.
+"""[NProto of 0.5]: (form, bytes of the form's header, InType of the packet after it); form 0 none, 1 drop, 2
+switch-local, 3 other, whose bytes are skipped, 255 unknown.
 """
 INNER_1_0 = FORM_0_5 + 16 * 3
 """[NProt of 1.0]: InType, 255 unknown."""
 INNER_2_0 = INNER_1_0 + 8
 """[InType of 2.0]: InType, 255 unknown."""
 MAIN_2_0 = INNER_2_0 + 16
-"""[RepType of 2.0]: (form of the main contents, bytes that are skipped); form 0 none, 1 INT, 2 not defined,
-3 other: its bytes are skipped, 255 unknown.
+"""[RepType of 2.0]: (form of the main contents, bytes that are skipped); form 0 none, 1 INT, 2 not defined, 3
+other, whose bytes are skipped, 255 unknown.
 """
 BARE_2_0 = MAIN_2_0 + 16 * 2
-"""InType of what follows the group header of 2.0 at once, without an individual header; 0: there is one."""
+"""InType of the packet that directly follows the group header of 2.0; 0: an individual header follows."""
 GPE_NEXT = BARE_2_0 + 1
 """[next protocol of VXLAN-GPE]: what follows (`Next`), 0 unknown."""
 ASSUME_INT = GPE_NEXT + 256
 """1: TCP and UDP packets of all reports that are not about a drop carry INT, whatever their DSCP and port."""
 TCP_PORTS = ASSUME_INT + 1
-"""1: ROLE_INT holds for TCP ports too."""
+"""1: ROLE_INT applies to TCP ports, too."""
 PACKETS = TCP_PORTS + 1
-"""1: frames that are no reports are searched for INT."""
+"""1: frames that are not reports are searched for INT."""
 ANY_REPORT_LENGTH = PACKETS + 1
-"""1: Length of Report 1.0 is not compared with what the metadata bits imply, Report Length of 2.0 is not
-read.
+"""1: Length of Report 1.0 is not compared with the length that the metadata bits imply, and Report Length of
+2.0 is not read.
 """
 ANY_SHIM_LENGTH = ANY_REPORT_LENGTH + 1
 """1: a shim's Length of 0 means that the header's hop counts give the size of the stack."""
 SWAPPED = ANY_SHIM_LENGTH + 1
 """1: the two bytes of the instruction bitmap are swapped; 2: its 16 bits are reversed."""
 SOURCE_WORDS = SWAPPED + 1
-"""Words that the source alone adds at the bottom of a stack of 2.x if DS Flags is not 0 and the hop size
-does not imply them.
+"""Words that only the source adds at the bottom of a stack of 2.x if DS Flags is not 0 and the hop size does
+not imply them.
 """
 FIXED_TCP = SOURCE_WORDS + 1
 """1: INT follows the first 20 bytes of a TCP header, before its options."""
 ANY_IP_LENGTH = FIXED_TCP + 1
 """1: a total length of 0 in the inner IPv4 header is ignored: the packet reaches to the end."""
 MX_RECORD = ANY_IP_LENGTH + 1
-"""1: the node's metadata, by the bitmap, follow the MX header."""
+"""1: the node's metadata, as named by the bitmap, follows the MX header."""
 LENGTH_WITH_SHIM = MX_RECORD + 1
 """1: Length of a 2.x shim counts the shim itself."""
 NPT_SHIFTS = LENGTH_WITH_SHIM + 1
@@ -84,8 +84,8 @@ MARKER = GENEVE_CLASSES + 8
 UNMARKED = MARKER + 9
 """1: DSCP and UDP port do not announce all INT over TCP and UDP: ASSUME_INT, TCP_PORTS or MARKER is set."""
 PLAIN_DSCP = UNMARKED + 1
-"""64: what a DSCP that announces INT is restored to if the packet's own is unknown: without the bit that
-announces it, else 0.
+"""64: replacement of a DSCP that announces INT if the packet's own is unknown: the DSCP without the bit that
+announces INT, else 0.
 """
 VXLAN_PORT = PLAIN_DSCP + 64
 """2: the UDP port of a VXLAN that the INT source made VXLAN-GPE, big-endian; 0 none."""
@@ -95,9 +95,9 @@ ITEMS = IFA_PROTOCOL + 1
 """[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and report metadata are read."""
 ALTERNATIVES = 2
 ITEM = 12
-"""Bytes of an item: size, `have` bit (255: none), flags (1: the specification's, 2: the drop word), parts,
-then of each of two parts: field of HOP, right shift of the item as one number, width in bits; then 2 of
-padding.
+"""Bytes of an item: size, `have` bit (255: none), flags (1: as in the specification, 2: the drop word),
+number of parts; then for each of two parts: field of HOP, right shift of the item as one number, width in
+bits; then 2 bytes of padding.
 """
 TABLE = ITEMS + KINDS * ALTERNATIVES * 16 * ITEM
 
@@ -110,10 +110,10 @@ was inserted with INT before TCP.
 
 
 class Next(IntEnum):
-    """What follows a header, on the way into a packet; 3, 4 and 5 are InType's of Report 2.0."""
+    """The header after another one, on the way into a packet; 3, 4 and 5 are as InType of Report 2.0."""
 
     NOTHING = 0
-    """Nothing that is read."""
+    """Nothing that can be read."""
     ETHERNET = 3
     IPV4 = 4
     IPV6 = 5
@@ -137,4 +137,4 @@ class Next(IntEnum):
 TUNNEL_ROLES = (
     (ROLE_VXLAN, Next.VXLAN), (ROLE_GPE, Next.VXLAN_GPE), (ROLE_GENEVE, Next.GENEVE), (ROLE_GTPU, Next.GTP_U),
 )  # fmt: skip
-"""What follows UDP by its port; of several roles, the first."""
+"""Header after UDP by role of its port; if a port has several roles, the first counts."""

@@ -1,4 +1,4 @@
-"""Domain-specific metadata of an object's `extras` as bytes: the inverse of `extras`."""
+"""Domain-specific metadata in an object's `extras` as bytes: the inverse of `decode.extras`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SOME = 0x8000
 
 
 def domain_bytes(keys: Keys, md: Md, dialect: Dialect) -> tuple[bytes, bytes]:
-    """(what each hop adds, what the source alone adds) of the `extras` of a hop or of the packet."""
+    """(bytes that each hop adds, bytes that only the source adds) for the `extras` of a hop or packet."""
     part = keys.part("extras")
     fields, source_only = domain_of(dialect, md.domain_id)
     found = _named(part, RAW, fields, md.ds_instruction), _named(part, RAW_SOURCE, source_only, md.ds_flags)
@@ -23,8 +23,8 @@ def domain_bytes(keys: Keys, md: Md, dialect: Dialect) -> tuple[bytes, bytes]:
 
 
 def domain_fields(parts: list[Keys], dialect: Dialect) -> tuple[int, int, int, int]:
-    """(domain id, DS Instruction, DS Flags, words of each hop) that these extras imply: those of the first
-    domain of the dialect that has all their names; bytes without a name imply only a bit.
+    """(domain id, DS Instruction, DS Flags, words of each hop) that these extras imply, by the first domain
+    of the dialect that has all their names; bytes without a name imply only a bit.
     """
     names = {name for part in parts for name in part.names()}
     raw = max((len(part.hexadecimal(RAW)) for part in parts), default=0)
@@ -43,7 +43,7 @@ def domain_fields(parts: list[Keys], dialect: Dialect) -> tuple[int, int, int, i
 
 
 def report_bytes(keys: Keys, dialect: Dialect) -> tuple[int, int, bytes]:
-    """(domain id, DSMdBits, metadata) of the `extras` of a report 2.0; raw ones have no domain."""
+    """(domain id, DSMdBits, metadata) for the `extras` of a Report 2.0; raw extras have no domain."""
     part = keys.part("extras")
     domain_id, bits, added = 0, 0, part.hexadecimal(RAW)
     names = set(part.names()) - {RAW}
@@ -83,7 +83,8 @@ def _named(keys: Keys, raw: str, known: Fields, bits: int) -> bytes:
 def push_records(out: bytearray, md: Md, path: list[Hop], keys: list[Keys], dialect: Dialect) -> None:
     """Append the stack of INT 2.x: hops in path order, each with the extras of its object.
 
-    Room without extras is 0; so is what only the source adds, if the dialect states how much.
+    Room without extras is filled with 0; so is metadata that only the source adds, if the dialect states its
+    size.
     """
     items, bitmap = form_of(md, dialect)
     known = layout.metadata_size(items, bitmap)

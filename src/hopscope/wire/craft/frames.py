@@ -1,4 +1,4 @@
-"""Objects to frames: the inverse of `as_json`, and what users write by hand to get packets."""
+"""Objects to frames: the inverse of `as_json`, also for objects that users write by hand."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .report import Sequences
 
 COLLECTOR = "192.0.2.254"
 SOURCE = "192.0.2.253"
-"""Of a report that names none."""
+"""Source address of a report that does not name one."""
 SPORT = 32766
 GAP_NS = 1_000_000
-"""Time between packets that give none."""
+"""Time between packets that do not state one."""
 MAX_MISSING = 1_000_000
-"""Packets in a row that may be missing."""
+"""Most packets in a row that may be missing."""
 _MAPPED_PREFIX = 0xFFFF
 _LINKS = {link.name.lower(): link for link in Link}
 
@@ -40,7 +40,7 @@ class Frame:
     time_ns: int
     link: Link = Link.ETHERNET
     wire_length: int = 0
-    """Bytes before a snap length cut it; 0: it is whole."""
+    """Length before a snap length cut it, bytes; 0: it is complete."""
 
 
 def craft(
@@ -77,11 +77,12 @@ def craft_frames(
 ) -> Iterator[Frame]:
     """Frames that decode to these objects in this dialect, one packet after the other.
 
-    An object with `report`, or without `int`, is a Telemetry Report in a UDP datagram to `port` (default:
-    the dialect's first) of `collector`; objects with the same `packet` share a datagram.  An object with
-    `int` and no `report` is the packet itself.  One with `frame`, as rejected ones have, is these bytes. A
-    packet that is missing between two numbers becomes a frame that is no report, unless `renumber`.  What an
-    object does not give has a default.  Raises CraftError, which names the object and the key.
+    An object with `report`, or without `int`, is a Telemetry Report in a UDP datagram to `port` (default: the
+    dialect's first) of `collector`; objects with the same `packet` share a datagram.  An object with `int`
+    and no `report` is the packet itself.  An object with `frame`, such as that of a rejected packet, stands
+    for these bytes.  A packet that is missing between two numbers becomes a frame that is not a report,
+    unless
+    `renumber`.  Missing keys have defaults.  Raises CraftError, which names the object and the key.
     """
     work = _Work(dialect, dialect.ports[0] if port is None else port, number_of(collector), renumber)
     for packet, group in _packets(objects, renumber):
@@ -91,7 +92,7 @@ def craft_frames(
 
 
 def _packets(objects: Iterable[dict[str, Any]], renumber: bool) -> Iterator[tuple[int, list[Keys]]]:
-    """Objects by packet, with the packet's number."""
+    """Objects grouped by packet, with the packet's number."""
     group: list[Keys] = []
     last = -1
     for number, value in enumerate(objects, 1):
@@ -123,7 +124,7 @@ def _keys(value: object, number: int) -> Keys:
 
 
 def _place(keys: Keys, last: int, count: int) -> tuple[int, int]:
-    """Number of an object's packet, and of the object in it."""
+    """Number of an object's packet, and index of the object in it."""
     maximum = (1 << 63) - 1
     index = keys.number("index", 65535, -1)
     follows = count > 0 and index == count
@@ -135,7 +136,7 @@ def _place(keys: Keys, last: int, count: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Work:
-    """What is the same for all packets, and what the next one depends on."""
+    """Settings of all packets, and the state on which the next packet depends."""
 
     dialect: Dialect
     port: int
@@ -146,7 +147,7 @@ class _Work:
     time_ns: int = 0
 
     def missing(self, packet: int) -> Iterator[Frame]:
-        """The frames before this packet that are not in the objects."""
+        """Frames for the packets before this one that have no object."""
         if not self.renumber:
             if packet - self.next > MAX_MISSING:
                 raise CraftError("packet", f"{packet - self.next} are missing before it: --renumber")

@@ -26,9 +26,9 @@ _USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
 _GPE_PROTOCOLS = {1: 0x05, 4: 0x05, 5: 0x05, 10: 0x08, 20: 0x82}
 _GRE_ADDED = 0x08
 _HOPS = 8
-"""Hops that a packet may take, by default."""
+"""Default hop limit of a packet."""
 _UNSAID = 0x8000
-"""DS instruction of hops that are longer than their instructions imply, where none is given."""
+"""Default DS Instruction of hops that are longer than their instructions imply."""
 
 
 @dataclass(slots=True)
@@ -36,20 +36,20 @@ class Telemetry:
     """INT of one packet, ready to be carried."""
 
     carrier: str
-    """A word of CARRIERS; empty: the packet's own L4 protocol."""
+    """One of CARRIERS; empty: the packet's own L4 protocol."""
     shim: Shim
     version: int
     body: bytes
-    """The header and the stack; of IOAM the whole option."""
+    """The header and the stack; for IOAM the whole option."""
     report: int = 0
-    """Version of the report that brings the packet; 0: none."""
+    """Version of the report that contains the packet; 0: none."""
     ifa: craft_ifa.Stack | None = None
     """IFA in place of a body: it is around the packet's own TCP or UDP header."""
 
 
 def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
-    """The INT that an object describes by `int` and `hops`, in a packet that a report of this version brings
-    (0: none); None if it has neither.
+    """The INT that an object describes with `int` and `hops`, in a packet inside a report of this version (0:
+    not in a report); None if it has neither key.
     """
     if not keys.has("int") and not keys.raw("hops"):
         return None
@@ -148,7 +148,7 @@ def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
             found = table[new + nibble]
         elif shim.old:
             found = table[old + nibble]
-        else:  # over Geneve only the header decides
+        else:  # over Geneve, only the header decides
             found = table[new + nibble] or table[old + nibble]
         if found == version:
             return int(nibble)
@@ -160,8 +160,8 @@ def push_l4(
 ) -> None:
     """Append the INT after a TCP or UDP header: marker, shim, header, stack, tail.
 
-    `original` is the packet's value before INT was added, which the shim keeps (by NPT: DSCP, port,
-    protocol); `tail` the protocol and port (and DSCP) that 0.4 and 0.5 repeat.
+    `original` is the packet's value before INT was added, which the shim keeps (DSCP, port or protocol,
+    depending on NPT); `tail` has the protocol and port (and DSCP) that 0.4 and 0.5 repeat.
     """
     out += dialect.marker
     shim = telemetry.shim
@@ -177,7 +177,7 @@ def push_l4(
 
 
 def in_tunnel(telemetry: Telemetry, inside: int, dialect: Dialect) -> Shimmed:
-    """The INT as a GRE, VXLAN-GPE or Geneve tunnel carries it, before a packet of EtherType `inside`."""
+    """The INT in the form for a GRE, VXLAN-GPE or Geneve tunnel, before a packet of EtherType `inside`."""
     out = bytearray()
     shim, first = telemetry.shim, None
     if telemetry.carrier == "geneve":
@@ -206,7 +206,7 @@ def _gpe_protocol(version: int, dialect: Dialect) -> int:
 
 
 def _length(telemetry: Telemetry, following: int, dialect: Dialect) -> int:
-    """The length in the shim: words."""
+    """The length in the shim, words."""
     words = len(telemetry.body) // 4 + following + (telemetry.shim.old or dialect.length_with_shim)
     if words > 255:
         raise CraftError("hops", f"the stack takes {words} words, a shim can state at most 255")

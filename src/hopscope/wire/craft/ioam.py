@@ -10,7 +10,7 @@ from .keys import CraftError, Keys
 
 MODES = {"preallocated": Mode.IOAM_PREALLOCATED, "incremental": Mode.IOAM_INCREMENTAL, "dex": Mode.IOAM_DEX}
 _UNNEEDED = ("queue_id", "buffer_id")
-"""Keys of a hop that IOAM's queue and buffer have not."""
+"""Keys of a hop that IOAM's queue and buffer do not have."""
 _USUAL = 0xF00000
 
 
@@ -43,7 +43,7 @@ def option_of(head: Keys, hops: list[Keys]) -> bytes:
 
 
 def _optional(head: Keys, name: str) -> int | None:
-    """A number that may be left out; one that is null is there, all ones."""
+    """A number that may be absent; null means present with all bits set."""
     if not head.has(name):
         return None
     value = head.value(name, 0xFFFFFFFF)
@@ -51,7 +51,7 @@ def _optional(head: Keys, name: str) -> int | None:
 
 
 def trace_type_of(hops: list[Keys]) -> int:
-    """The trace type that stands for all keys of these hops."""
+    """The trace type that covers all keys of these hops."""
     names = {name for hop in hops for name in (*hop.names(), *hop.part("extras").names())}
     if "ingress_time" in names:
         names |= {"seconds", "fraction"}
@@ -65,7 +65,7 @@ def trace_type_of(hops: list[Keys]) -> int:
 
 
 def node_of(hop: Keys, trace_type: int) -> Node:
-    """What a node writes for this hop. What is missing or null becomes all ones."""
+    """The data that a node writes for this hop. Missing or null values become all ones."""
     extras = hop.part("extras")
     node = Node()
     for name, most in ioam.fields_of(trace_type).items():

@@ -1,6 +1,4 @@
-"""The keys of an object that is crafted: each is read by name and checked; an unread one is an
-error.
-"""
+"""The keys of an object that is crafted: each is read by name and checked; an unread key is an error."""
 
 from __future__ import annotations
 
@@ -13,21 +11,21 @@ from ..address import number_of
 
 
 class CraftError(ValueError):
-    """What is wrong with which key of which object."""
+    """An error in a key of an object; the message names object, key and problem."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(key, problem)
         self.key, self.problem = key, problem
         self.number = 0
-        """Which object it is about, counted from 1."""
+        """Number of the object, counted from 1."""
 
     def __str__(self) -> str:
         return f"object {self.number}: {self.key}: {self.problem}"
 
 
 class Keys:
-    """An object, or a part of one, while it is read; `where` is the path of keys to it, `ordinal` states
-    which object it is, counted from 1.
+    """An object, or a part of one, while it is read; `where` is the path of keys to it, `ordinal` the number
+    of the object, counted from 1.
     """
 
     __slots__ = ("_asked", "_object", "ordinal", "where")
@@ -41,17 +39,17 @@ class Keys:
         self.ordinal = ordinal
 
     def has(self, name: str) -> bool:
-        """Whether this key is there."""
+        """Whether the object has this key."""
         self._asked[name] = None
         return name in self._object
 
     def raw(self, name: str) -> Any:
-        """The value as it is; None if there is none."""
+        """The unchecked value; None if there is none."""
         self._asked[name] = None
         return self._object.get(name)
 
     def names(self) -> Iterable[str]:
-        """The keys that are there."""
+        """The keys of the object."""
         return self._object.keys()
 
     def wrong(self, name: str, expected: str) -> CraftError:
@@ -59,11 +57,11 @@ class Keys:
         return CraftError(self.path(name), f"found {_shown(self._object.get(name))}, expected {expected}")
 
     def path(self, name: str) -> str:
-        """The key with the keys above it."""
+        """The full path of a key."""
         return f"{self.where}.{name}" if self.where else name
 
     def number(self, name: str, most: int, default: int, least: int = 0) -> int:
-        """A number from `least` to `most`, also as the text "0x…"."""
+        """A number from `least` to `most`, which may be written as text "0x…"."""
         if not self.has(name):
             return default
         value = self._object[name]
@@ -77,7 +75,7 @@ class Keys:
         return value
 
     def value(self, name: str, most: int, default: int | None = None) -> int | None:
-        """A number, or None for a value that is not available."""
+        """A number, or None for an unavailable value."""
         if self.has(name) and self._object[name] is None:
             return None
         if name not in self._object:
@@ -97,7 +95,7 @@ class Keys:
         return value
 
     def word(self, name: str, choices: Iterable[str], default: str) -> str:
-        """One of some words."""
+        """One of `choices`."""
         if not self.has(name):
             return default
         value = self._object[name]
@@ -107,7 +105,7 @@ class Keys:
         return str(value)
 
     def words(self, name: str, choices: Iterable[str]) -> frozenset[str]:
-        """A list of some of these words."""
+        """A list of words from `choices`."""
         value: object = self._object[name] if self.has(name) else []
         known = tuple(choices)
         if not isinstance(value, list) or not all(isinstance(item, str) and item in known for item in value):
@@ -133,7 +131,7 @@ class Keys:
             raise self.wrong(name, "hexadecimal digits") from None
 
     def part(self, name: str) -> Keys:
-        """The object under this key; one without keys if there is none."""
+        """The object under this key; an empty one if the key is missing."""
         return Keys(self._object[name] if self.has(name) else {}, self.path(name))
 
     def parts(self, name: str) -> list[Keys]:
@@ -144,7 +142,7 @@ class Keys:
         return [Keys(item, f"{self.path(name)}[{place}]") for place, item in enumerate(value)]
 
     def close(self, of: str) -> None:
-        """Raise CraftError for an unread key; `of` names what has no such key."""
+        """Raise CraftError for an unread key; `of` names the thing that does not have such a key."""
         for name in self._object:
             if name not in self._asked:
                 known = ", ".join(sorted(self._asked))
@@ -158,7 +156,7 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def about(keys: Keys) -> Iterator[None]:
-    """Errors inside are about this object."""
+    """Attribute errors raised inside to this object."""
     try:
         yield
     except CraftError as error:

@@ -1,4 +1,4 @@
-"""Hops of an object, and a report's metadata, as `Hop`: by items of `layout`, null as all ones."""
+"""Hops of an object, and a report's metadata, as `Hop`, by items of `layout`; null becomes all ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ for _items in KIND_ITEMS:
 
 
 def bitmap_of(items: tuple[Item, ...], names: Iterable[str]) -> int:
-    """The 16-bit instruction bitmap that stands for all of these keys, as far as `items` know them."""
+    """The 16-bit instruction bitmap that covers all of these keys, if `items` have them."""
     given = set(names)
     if "queue_id" in given and "queue_congestion" not in given:
         given.add("queue_occupancy")
@@ -30,8 +30,8 @@ def bitmap_of(items: tuple[Item, ...], names: Iterable[str]) -> int:
 
 
 def hop_of(keys: Keys, items: tuple[Item, ...], bitmap: int) -> Hop:
-    """The values that `bitmap` names. What is missing or null becomes all ones; of a pair that is given
-    in part, the rest is 0.
+    """The values that `bitmap` names. Missing or null values become all ones; if only one value of a pair is
+    given, the other is 0.
     """
     hop = Hop()
     for bit, item in enumerate(items):
@@ -55,13 +55,13 @@ def _take(keys: Keys, item: Item, hop: Hop) -> None:
         hop.null |= item.have
         values = {**masks}
     elif item.have == Have.QUEUE_CONGESTION and all(values[name] == masks[name] for name in values):
-        values["congestion_queue_id"] = 0  # the queue's id is another word's: not all of this word is ones
+        values["congestion_queue_id"] = 0  # the queue id is in another word, so this word is not all ones
     for name, value in values.items():
         setattr(hop, name, value or 0)
 
 
 def _only_queue(keys: Keys, item: Item) -> bool:
-    """Whether a queue is named without its occupancy."""
+    """Whether a queue id is given without its occupancy."""
     others = {"queue_occupancy", "queue_congestion"}
     return (
         item.have == Have.QUEUE_OCCUPANCY

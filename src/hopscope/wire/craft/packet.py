@@ -1,4 +1,4 @@
-"""A packet around its INT: Ethernet, tags, labels, tunnels, IP and L4, with right lengths and checksums."""
+"""A packet around its INT: Ethernet, tags, labels, tunnels, IP and L4, with correct lengths and checksums."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def push_packet(out: bytearray, keys: Keys, telemetry: Telemetry | None, dialect
 
 
 def push_nothing(out: bytearray) -> None:
-    """Append a frame that is no report and no IP packet."""
+    """Append a frame that is neither a report nor an IP packet."""
     ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, ethernet.ETHERTYPE_LOCAL))
 
 
@@ -94,7 +94,7 @@ def _dscp(dialect: Dialect) -> int:
 
 
 def _with_int(ip: Ip, ports: tuple[int, int] | None, telemetry: Telemetry, dialect: Dialect) -> Inside:
-    """The packet with its INT after the L4 header, and what follows that."""
+    """The packet with its INT after the L4 header, and the bytes after it."""
     name = {layout.PROTOCOL_TCP: "tcp", layout.PROTOCOL_UDP: "udp"}.get(ip.protocol, "")
     npt, following, original, outer = telemetry.shim.npt, b"", 0, ports
     protocol, tail = ip.protocol, (ip.protocol, ports[1] if ports else 0)
@@ -128,7 +128,7 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, telemetry: Telemetry, diale
             or not dialect.int_ports
         ):
             raise CraftError("int.carrier", f"nothing in dialect {dialect.name} announces INT here")
-        outer = outer[0], dialect.int_ports[0]  # the tail holds the packet's own
+        outer = outer[0], dialect.int_ports[0]  # the tail holds the packet's own port
     stack = bytearray()
     craft_int.push_l4(stack, telemetry, original, tail, dialect)
     ip.protocol = protocol

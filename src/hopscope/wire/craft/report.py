@@ -1,4 +1,4 @@
-"""The `report` of objects as bytes: headers of 0.5, 1.0 and 2.0 with their metadata, around packets."""
+"""The `report` of objects as bytes: headers of 0.5, 1.0 and 2.0 with metadata, around packets."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .metadata import bitmap_of, hop_of
 _KINDS = tuple(kind.name.lower() for kind in Kind)
 _ONES = 0xFFFFFFFF
 _NODE = 1
-"""Node id of a report that names none."""
+"""Node id of a report that does not name one."""
 _FILLER = 0x8000
-"""Of a Report 2.0 whose report metadata hold nothing."""
+"""Metadata bits of a Report 2.0 whose report metadata is empty."""
 
 
 @dataclass(slots=True)
 class Sequences:
-    """The next sequence number of each source, for reports that give none."""
+    """The next sequence number of each source, for reports that do not state one."""
 
     last: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -100,7 +100,7 @@ def _check_group(other: Keys, first: Head, head: Head, sequence: int, maximum: i
 
 
 def _begin(out: bytearray, at: int, version: int, low: int, dialect: Dialect) -> None:
-    """Set the first nibble to the one of this version, with this nibble after it."""
+    """Set the first nibble to that of this version, and the second to `low`."""
     rule = dialect.table()[rules.FIRST_BYTE : rules.FIRST_BYTE + 256]
     usual = {5: 0, 10: 1, 20: 2}[version]
     for nibble in (usual, *range(16)):
@@ -156,7 +156,7 @@ def _flags(keys: Keys, version: int, kind: Kind, tracked: bool) -> int:
 
 
 def _node_id(entry: Keys, keys: Keys, version: int, kind: Kind) -> int:
-    """The node of the report; if none is given, the last hop's: the sink's."""
+    """The node of the report; by default the last hop's node, which is the sink."""
     if version == 5 and kind == Kind.INT:
         return 0
     usual = _NODE
@@ -167,7 +167,7 @@ def _node_id(entry: Keys, keys: Keys, version: int, kind: Kind) -> int:
 
 
 def _own(entry: Keys, keys: Keys, version: int, kind: Kind, dialect: Dialect) -> tuple[ReportMetadata, int]:
-    """The report's metadata, and their bits."""
+    """The report's metadata, and its bits."""
     metadata = keys.part("metadata")
     if version == 5:
         return _own_0_5(keys, metadata, kind, dialect)
@@ -284,7 +284,7 @@ def _push_2_0(out: bytearray, entry: Keys, head: Head, dialect: Dialect, *, fina
 
 
 def _report_type(kind: Kind, dialect: Dialect) -> int:
-    """The RepType of INT, or of an inner-only report."""
+    """The RepType of an INT report, or of an inner-only report."""
     form = int(kind != Kind.INNER)
     for number in (form, *range(16)):
         if report.main_form(number, dialect)[0] == form:
@@ -293,7 +293,7 @@ def _report_type(kind: Kind, dialect: Dialect) -> int:
 
 
 def _push_bare(out: bytearray, group: list[Keys], head: Head, dialect: Dialect) -> None:
-    """Append the packet that follows a group header at once, where a dialect has no individual reports."""
+    """Append the packet that directly follows a group header, for dialects without individual reports."""
     if len(group) > 1:
         raise CraftError("index", f"a packet of dialect {dialect.name} holds one report")
     if head.flags or head.bits:

@@ -1,4 +1,4 @@
-"""Tunnels around a packet that is crafted: each puts one IP header more around what it carries."""
+"""Tunnels around a crafted packet: each adds one more outer IP header."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _ENDS_6 = (0x20010DB8_00000000_00000001_00000001, 0x20010DB8_00000000_00000001_0
 ENTROPY = 49_152
 """Source port of tunnels over UDP."""
 ORDER = ("gre", "gtp_u", "geneve", "vxlan_gpe", "vxlan", "erspan", "ip_in_ip")
-"""From the inside out: ids of 32 bits are innermost, since the innermost id is reported."""
+"""Tunnels from the inside out: those with ids of 32 bits are innermost, since reports have that id."""
 _ACK = 0x10
 _NEXT = {layout.ETHERTYPE_IPV4: 1, layout.ETHERTYPE_IPV6: 2, layout.ETHERTYPE_TEB: 3}
 _HOP_BY_HOP = 0
 _Payload = tuple[int, int, bytes]
-"""IP protocol, UDP port (0: no UDP), and what follows these headers."""
+"""IP protocol, UDP port (0: no UDP), and the bytes after these headers."""
 _VALID_VNI, _NEXT_PRESENT = 0x08, 0x04
 
 
 @dataclass(slots=True)
 class Inside:
-    """What a tunnel carries: an IP packet, or an Ethernet frame."""
+    """The contents of a tunnel: an IP packet, or an Ethernet frame."""
 
     type: int
     """EtherType."""
@@ -42,13 +42,13 @@ class Shimmed:
     """INT that a tunnel carries before the packet."""
 
     protocol: int
-    """What the tunnel's header names it by."""
+    """Protocol number by which the tunnel's header announces it."""
     raw: bytes
     """Shim, header and stack."""
 
 
 def packet(ip: Ip, segment: bytes, option: bytes = b"") -> Inside:
-    """An IP packet with this payload, in IPv6 with or without an option; its length is set."""
+    """An IP packet with this payload, and for IPv6 an optional option; sets the length."""
     if option:
         extension = bytearray()
         ioam.push_extension(extension, option, ip.protocol)
@@ -89,7 +89,7 @@ def frame(inside: Inside, tags: tuple[tuple[int, int], ...] = (), labels: int = 
 def wrap(
     name: str, inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect, option: bytes = b""
 ) -> Inside:
-    """The packet of a tunnel around `inside`, with this tunnel id; it is IPv6 if it has an option."""
+    """The tunnel packet around `inside`, with tunnel id `number`; it is IPv6 if it has an option."""
     most = 0xFFFFFFFF if name in ("gre", "gtp_u") else 0xFFFFFF if name != "ip_in_ip" else 0
     if number > most:
         raise CraftError("flow.tunnel_id", f"{number} does not fit a tunnel of {name} ({most} at most)")

@@ -1,1 +1,1 @@
-"""Frames to report batches, JSON of a report, evidence for a dialect."""
+"""Frames to report batches, reports as JSON, and evidence for a dialect."""

@@ -1,6 +1,6 @@
 """Reports as the objects that `hopscope decode --format json` prints.
 
-A key is present exactly when the report carries the field; a value that is all ones, unavailable, is None.
+A key is present exactly if the report carries the field; a value of all ones is unavailable, and is None.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _HOP_NAMES: tuple[str, ...] = HOP.names or ()
 def report_objects(
     batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT, *, first: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """The objects of all reports from row `first` on, in order; a refused one has `error` and the bytes of
-    its frame, and nothing else.
+    """The objects of all reports from row `first` on, in order; a rejected report has only `error` and the
+    bytes of its frame.
 
-    A path of postcards (`detect.postcards`) has `path`, `complete` or `incomplete`, and, where it was joined
-    from several, no `source` and no `report`.  `frames` and `dialect` are what `batch` was decoded from: what
-    was found where it was refused is read again.
+    A path of postcards (`detect.postcards`) has `path`, `complete` or `incomplete`; if it was joined from
+    several postcards, it has no `source` and no `report`.  `batch` must have been decoded from `frames` with
+    `dialect`, since rejected headers are read again.
     """
     rejected = _Rejected(frames, dialect)
     for at, record in enumerate(batch.reports[first:], first):
@@ -79,7 +79,7 @@ def _object(row: dict[str, int], batch: ReportBatch, rejected: _Rejected) -> dic
         error = {"reason": Reason(row["reason"]).label, "at": Place(row["place"]).label}
         return {**place, "error": {**error, "detail": rejected.detail(row)}, **rejected.frame(row["packet"])}
     out: dict[str, Any] = {**place, "time_ns": row["time_ns"]}
-    joined = row["flags"] & Flag.JOINED  # of several reports
+    joined = row["flags"] & Flag.JOINED  # from several reports
     if row["version"] and not joined:
         out["source"] = address(row["source_hi"], row["source_lo"])
         out["report"] = _report(row, batch)
@@ -106,7 +106,7 @@ def _may_have_extras(row: dict[str, int]) -> bool:
 
 
 def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Extras) -> None:
-    """Add what the columns do not hold, to hops with such values, and to what packet and report have."""
+    """Add values that the columns do not hold to hops, packet and report."""
     for at in range(row["hop_count"]):
         if values := found.of_hop(row["first_hop"] + at):
             one["hops"][at]["extras"] = values
@@ -123,7 +123,7 @@ def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Ex
 
 
 def _in_report(row: dict[str, int], hops: Records) -> bool:
-    """Whether the report's own metadata are one more hop of the path, as detection takes it."""
+    """Whether the report's own metadata is one more hop of the path, as in detection."""
     count = row["hop_count"]
     if not row["carried"] & Carried.OWN_HOP or not 0 < count < MAX_HOPS:
         return False
@@ -136,7 +136,7 @@ def _node(hop: np.void) -> int | None:
 
 
 class _Rejected:
-    """What a rejected report shows: why, and the bytes of its frame."""
+    """Reason and frame of a rejected report."""
 
     def __init__(self, frames: FrameBatch, dialect: Dialect) -> None:
         self._frames, self._dialect = frames, dialect
@@ -151,7 +151,7 @@ class _Rejected:
         return text
 
     def frame(self, packet: int) -> dict[str, str | int]:
-        """The bytes of a frame, so that it can be made again, and its length on the wire if it was cut."""
+        """The bytes of a frame, so that it can be crafted again, and its length on the wire if it was cut."""
         frame = self._frames.frames[packet]
         out: dict[str, str | int] = {
             "link": Link(int(frame["link"])).name.lower(),
@@ -189,7 +189,7 @@ def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
     if row["version"] == 20:
         out["intermediate"] = bool(flags & Flag.INTERMEDIATE)
     if carried & Carried.DROP_REASON:
-        # Queue id and drop reason share a word with 16 bits of padding: both all ones is no value.
+        # Queue id and drop reason share a word with 16 bits of padding: both all ones means no value.
         queue_null = row["queue_id"] == row["drop_reason"] == 0xFF
         out["drop_reason"] = None if queue_null else row["drop_reason"]
     if carried & Carried.QUEUE_ID:

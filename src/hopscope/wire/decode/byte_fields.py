@@ -1,8 +1,8 @@
-"""The bytes of a report, field by field, by the declarations that the decoders use.
+"""The bytes of a report, field by field, from the declarations that the decoders use.
 
-`explained` walks from the report's header into its packet, to the end of its telemetry.  It never fails:
-where bytes are not what the header before them says, the rest is one field, with the reason.  Every byte is
-in a field that has no fields itself; two share it only where they are parts of a byte.
+`explained` walks from the report's header into its packet, to the end of its telemetry.  It never fails: if
+bytes contradict the header before them, the rest is one field, with the reason.  Every byte is in a field
+that has no fields itself; two fields share a byte only if they are parts of it.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ class ByteField:
 
     name: str
     offset: int
-    """In the frame, bytes."""
+    """Offset in the frame, bytes."""
     length: int
     """Bytes that it touches."""
     text: str = ""
-    """Its value for people, or the reason why it was not read further."""
+    """Its value for people, or the reason for which reading stopped here."""
     value: int | None = None
     first_bit: int = 0
-    """Its first bit, from the most significant of the first byte."""
+    """Its first bit, counted from the most significant bit of the first byte."""
     bits: int = 0
-    """0: whole bytes."""
+    """Number of bits; 0: whole bytes."""
     about: str = ""
     """Its meaning and unit, or the section that defines a header."""
     fields: list[ByteField] = field(default_factory=list)
 
 
 class _Notes(Buffer):
-    """A position whose headers are noted as they are read."""
+    """A buffer that records headers as they are read."""
 
     __slots__ = ("notes",)
 
@@ -67,7 +67,7 @@ class _Notes(Buffer):
         self.notes = notes
 
     def pull(self, header: Header, place: Place) -> dict[str, int]:
-        """The fields of `header`, noted."""
+        """Read and record the fields of `header`."""
         start = self.at
         values = super().pull(header, place)
         self.notes.append(_header(header, self.raw, start))
@@ -75,7 +75,7 @@ class _Notes(Buffer):
 
 
 def explained(raw: bytes, link: int, row: Any, dialect: Dialect) -> list[ByteField]:
-    """Fields of a frame; `row` is the REPORT that was decoded from it by this dialect."""
+    """Fields of a frame; `row` is the REPORT that was decoded from it with this dialect."""
     notes: list[ByteField] = []
     buf = _Notes(raw, 0, len(raw), notes)
     try:
@@ -113,7 +113,7 @@ def _walk(buf: _Notes, link: int, row: Any, dialect: Dialect) -> None:
 
 
 def _report(buf: _Notes, row: Any, dialect: Dialect) -> Next:
-    """The headers of a report; what follows them."""
+    """Read the headers of a report; returns what follows them."""
     table, version = dialect.table(), int(row["version"])
     if version == 5:
         head = buf.pull(layout.REPORT_0_5, _REPORT)
@@ -173,7 +173,7 @@ def _own(buf: _Notes, items: tuple[Item, ...], bitmap: int, stated: int | None) 
 
 
 def _packet(buf: _Notes, following: Next, end: int, table: Any) -> None:
-    """A packet's headers, until `end`, or until what comes is not declared here."""
+    """Read a packet's headers up to `end`, or up to a header that is not declared here."""
     for _ in range(4 * layout.MAX_LAYERS):
         if buf.at >= end:
             break
@@ -215,7 +215,7 @@ def _ifa(buf: _Notes) -> int:
 
 
 def _transport(buf: _Notes, protocol: int, fragment: int, table: Any) -> Next:
-    """UDP or TCP, or what else an IP header announces."""
+    """Read UDP or TCP, or whatever else an IP header announces."""
     if fragment:
         return Next.NOTHING
     if protocol == layout.PROTOCOL_UDP:
@@ -304,7 +304,7 @@ def _text(of: Field, value: int, header: Header) -> str:
 
 
 def _metadata(raw: bytes, at: int, size: int, items: tuple[Item, ...], bitmap: int, name: str) -> ByteField:
-    """Metadata of a hop or a report: the items that a bitmap names; the checksum complement is last."""
+    """Metadata of a hop or a report: the items that a bitmap names, the checksum complement last."""
     fields: list[ByteField] = []
     place, end = at, at + size
     for bit, item in enumerate(items):
@@ -344,7 +344,7 @@ def _whole(fields: Iterable[ByteField], begin: int, end: int, rest: str = "data"
 
 
 def leaves(fields: Iterable[ByteField]) -> Iterable[ByteField]:
-    """Fields that have no fields."""
+    """Fields that have no fields of their own."""
     for each in fields:
         if each.fields:
             yield from leaves(each.fields)

@@ -40,9 +40,9 @@ BAD_UDP, LACKING_UDP = packet_kernel.code(Reason.BAD_LENGTH, Place.OUTER_UDP), U
 PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
 NO_USUAL_PACKET = U64(rules.ROLE_REPORT) | TUNNEL_ROLES
 SHORT_RUN = U64(8)
-"""Frames of the usual forms in a row for which their loops are worth a call."""
+"""Length of a run of frames of the usual forms from which the call of their loops pays off."""
 MOST_PATIENCE = U64(64)
-"""Frames that `any_frames` reads, at most, before the usual forms are tried again."""
+"""At most this many frames are read by `any_frames` before the usual forms are tried again."""
 UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
 
@@ -60,7 +60,7 @@ def payload(
     hops: Any,
     first: Any,
 ) -> Any:
-    """A datagram's payload; row `index` is begun. Returns the next free rows of `reports` and `hops`."""
+    """Read a datagram's payload; row `index` is begun. Returns the next free rows of `reports` and `hops`."""
     row = reports[index]
     if at >= end:
         row.first_hop = first
@@ -82,8 +82,9 @@ def payload(
 
 @inlined
 def datagram(buf: Any, start: Any, end: Any, bound: Any, version: Any, table: Any) -> Any:
-    """`outer` of the IP packet at `start`, and (after these) what it encloses if it is not a report: the
-    offset after its headers, where it ends, and what begins there.  `bound`: where what encloses it ends.
+    """The results of `outer` for the IP packet at `start`, then, for a packet that is not a report, the
+    offset after its headers, the end of its contents, and what begins there.  `bound`: end of what encloses
+    the packet.
     """
     limit = min(end, bound)
     if version == U64(4):
@@ -115,7 +116,9 @@ def datagram(buf: Any, start: Any, end: Any, bound: Any, version: Any, table: An
 
 @kernel
 def enclosed(buf: Any, at: Any, end: Any, bound: Any, here: Any, table: Any) -> Any:
-    """`outer` of what a tunnel carries: `here` begins at `at`, the lengths around it end at `bound`."""
+    """`outer` for the contents of a tunnel: `here` begins at `at`; `bound` is its end by the lengths around
+    it.
+    """
     layers = NONE
     while here != NOTHING and here != L4 and here != SHIM and layers <= MAX_LAYERS:
         limit = min(end, bound)
@@ -141,7 +144,8 @@ def enclosed(buf: Any, at: Any, end: Any, bound: Any, here: Any, table: Any) -> 
 def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     """(verdict, offset, end, announced, source high, source low) of a captured frame.
 
-    The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise a rejected one's code.
+    The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise the code of a rejected
+    report.
     """
     if link == packet_kernel.ETHERNET:
         cut, at, type_, _, _ = packet_kernel.ethernet(buf, at, end, end)
@@ -163,7 +167,7 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
 @inlined
 def is_usual_packet(buf: Any, at: Any, end: Any, table: Any) -> Any:
     """Whether an Ethernet frame is certainly not a report: IPv4 without options, to a UDP port that is
-    neither a collector's nor a tunnel's.  `outer` finds the same, 2 ns later.
+    neither a collector's nor a tunnel's.  `outer` finds the same, but takes 2 ns longer.
     """
     return (
         at + PLAIN_BYTES <= end
@@ -187,8 +191,9 @@ def any_frames(
     first: Any,
     trails: Any,
 ) -> Any:
-    """Decode frames from `start` to before `stop`, or to the first for which a block has no room: (that one,
-    next free rows of `reports` and `hops`, frames that are not reports).
+    """Decode frames from `start` to before `stop`, or to the first frame for which a block has no room.
+
+    Returns (that frame, next free rows of `reports` and `hops`, number of frames that are not reports).
     """
     max_reports, max_hops = U64(len(reports)), U64(len(hops))
     other = NONE
@@ -196,7 +201,7 @@ def any_frames(
         frame = frames[i]
         origin = U64(frame.offset)
         end = origin + U64(frame.length)
-        room = (U64(frame.length) >> U64(2)) + U64(2)  # a report or a hop takes 4 bytes at least
+        room = (U64(frame.length) >> U64(2)) + U64(2)  # a report or a hop takes at least 4 bytes
         if index + room > max_reports or first + room > max_hops:
             return U64(i), index, first, other
         link = U64(frame.link)
@@ -248,8 +253,8 @@ def decode_frames(
     """Decode frames from `start` on; returns the frame to continue with if a block is nearly full, else the
     number of frames.
 
-    `counts` is [reports, hops, frames that are not reports], and is added to.  `trails` gets the trails of
-    captured packets, uint64 [TRAIL, frames]; if it has no columns, they are not kept.
+    `counts`, [reports, hops, frames that are not reports], is increased.  `trails` gets the trails of
+    captured packets, uint64 [TRAIL, frames]; if it has no columns, trails are not kept.
     """
     index, first = counts[0], counts[1]
     total, done, stop, patience = U64(len(frames)), U64(start), U64(start), U64(1)

@@ -1,4 +1,4 @@
-"""Frames to reports by compiled kernels, for streams; `plain` runs them uncompiled, for small inputs."""
+"""Frames to reports with compiled kernels, for streams; `plain` runs them uncompiled, for small inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..dialect import DEFAULT, Dialect
 from ..records import HOP, REPORT, FrameBatch, Records, ReportBatch
 
 MARGIN = 64
-"""Rows of a block beside those that the frames of a batch may need."""
+"""Rows of a block in addition to those that the frames of a batch may need."""
 _FIRST = np.uint64(0)
 HOPS_PER_FRAME = 4
 """Hop rows of a new decoder per frame; the block grows when a batch needs more."""
@@ -30,7 +30,7 @@ class Decoder:
         self._fixed = (dialect.table(), np.zeros(trail_kernel.MEMORY, np.uint64))
         self._keeps, self._unknown = trail_kernel.KEEPS, trail_kernel.UNKNOWN
         self._counts = np.zeros(3, np.uint64)
-        self._counted, self._memory = self._counts.data, self._fixed[1].data  # plain numbers, without NumPy's
+        self._counted, self._memory = self._counts.data, self._fixed[1].data  # plain numbers, without NumPy
         self._reports = new_block(frames + MARGIN, REPORT)
         self._hops = new_block(frames * HOPS_PER_FRAME + MARGIN, HOP)
         self._trails = self._no_trails = np.empty((trail_kernel.TRAIL, 0), np.uint64)
@@ -38,7 +38,7 @@ class Decoder:
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
         """Reports of all frames. Frames that are not reports are counted in `other`.
 
-        `trails`: of captured packets, for a `Stripper`.
+        `trails`: keep the trails of captured packets, for a `Stripper`.
         """
         arena, frames = self._readonly(batch.arena), self._readonly(batch.frames)
         if trails and self._trails.shape[1] < len(frames):
@@ -67,14 +67,14 @@ class Decoder:
         )
 
     def _grow(self, room: int) -> None:
-        """Make room for a frame that may hold `room` reports or hops, and for more like it."""
+        """Make room for frames that may each hold `room` reports or hops."""
         reports, hops, _ = self._counted
         self._reports = with_room(self._reports, reports, room)
         self._hops = with_room(self._hops, hops, room)
 
 
 def with_room(block: Records, used: int, room: int) -> Records:
-    """The block, or a larger one with the `used` rows of it, if it has no room for `room` more."""
+    """The block, or, if it has no room for `room` more rows, a larger one with a copy of its `used` rows."""
     if used + room <= len(block):
         return block
     larger = new_block(2 * used + room + MARGIN, block.dtype)
@@ -83,7 +83,7 @@ def with_room(block: Records, used: int, room: int) -> Records:
 
 
 def new_block(rows: int, dtype: np.dtype[np.void]) -> Records:
-    """Uninitialised records whose first lies at the start of a cache line, so that no HOP takes two."""
+    """Uninitialised records that begin at a cache line, so that no HOP spans two lines."""
     raw = np.empty(rows * dtype.itemsize + 64, np.uint8)
     start = -raw.ctypes.data % 64
     return raw[start : start + rows * dtype.itemsize].view(dtype)

@@ -1,7 +1,8 @@
-"""Which dialect the first reports speak: all that are possible read them, and what they read is compared.
+"""Finds the dialect of the first reports: they are read with all possible dialects, and the results are
+compared.
 
-What counts is what the bytes say: how many are refused, how many hops are found, whether the values of the
-hops agree with each other, and whether timestamps pass as fast as the capture's clock.
+The criteria are how many reports are rejected, how many hops are found, whether the values of hops agree with
+each other, and whether timestamps advance as fast as the capture's clock.
 """
 
 from __future__ import annotations
@@ -23,42 +24,42 @@ from ..records import FRAME, Carried, FrameBatch, Have, Link
 from .plain import Found, hop_values, read_plain
 
 REPORTS = 64
-"""Frames with reports that are looked at."""
+"""Number of frames with reports that are examined."""
 FRAMES = 256
-"""Frames that are no reports and are kept, in case there are none."""
+"""Number of other frames that are kept in case there are no reports."""
 MOST_FRAMES = 20_000
-"""Frames among which reports are looked for."""
+"""Number of frames among which reports are searched."""
 MOST_PACKETS = 2_000
-"""The same where packets are searched for INT, by every candidate."""
+"""The same if packets are searched for INT, which is done with every candidate."""
 _CLEAR = 0.5
-"""A source speaks another dialect where that one is better by so much a frame."""
+"""A source has another dialect if that dialect is better by this worth per frame."""
 _REJECTED, _EMPTY, _FLOW, _INT = -2.0, 0.0, 0.5, 2.0
-"""Worth of a report that is refused, tells nothing, tells a flow, brings hops."""
+"""Worth of a report that is rejected, contains nothing, contains a flow, contains hops."""
 _NEAR = 0.05
-"""Difference of worth, a frame, below which two dialects read a source equally well."""
+"""Difference of worth per frame below which two dialects read a source equally well."""
 _LEFT_OUT = 0.25
-"""What a report loses of its worth where bits of it are left out."""
+"""Worth that a report loses if some of its bits are left out."""
 _UNLIKE = 0.1
-"""… where nothing shows what the dialect is known by: its marker, or latencies that are not filled in."""
+"""… if the characteristic of the dialect does not occur: its marker, or latencies that are not filled in."""
 _RESERVED = "instruction bits that are reserved"
 _LIKE_INT = {Reason.UNKNOWN_INSTRUCTIONS.label, Reason.BAD_HOP_SIZE.label}
-"""Why packets are rejected whose lengths agree with INT's, so that they are not ordinary traffic."""
+"""Reasons for rejecting packets whose lengths agree with INT's, so that they are not ordinary traffic."""
 _LONGEST = 16
 """Hops of a plausible path."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """What one dialect makes of the frames."""
+    """The result of reading the frames with one dialect."""
 
     dialect: Dialect
     differences: int
-    """Fields in which the dialect differs from the specifications."""
+    """Number of fields in which the dialect differs from the specifications."""
     worth: list[float] = field(default_factory=list)
-    """Of each frame."""
+    """Worth of each frame."""
     reports: int = 0
     packets: int = 0
-    """Packets with INT that no report brought."""
+    """Packets with INT outside of reports."""
     hops: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     odd: Counter[str] = field(default_factory=Counter)
@@ -67,19 +68,19 @@ class Reading:
     """Values that confirm each other, in words."""
     clock: float = 0.0
     values: int = 0
-    """Tells what was read from what another dialect reads."""
+    """Hash of the values, which differs if another dialect reads other values."""
 
     @property
     def score(self) -> float:
-        """Worth of all frames, and what the clock says."""
+        """Worth of all frames, plus that of the clock."""
         return round(sum(self.worth) + self.clock * len(self.worth), 3)
 
     def mean(self, frames: Sequence[int]) -> float:
-        """Worth of some frames, each, and what the clock says."""
+        """Mean worth of these frames, plus that of the clock."""
         return sum(self.worth[at] for at in frames) / len(frames) + self.clock
 
     def facts(self) -> list[str]:
-        """What it read, in plain words, the most important first."""
+        """Description of what was read, the most important facts first."""
         facts = []
         if self.reports:
             facts.append(f"reads {_many(self.reports, 'report')} with {_many(self.hops, 'hop')}")
@@ -99,17 +100,17 @@ def _many(count: int, what: str) -> str:
 
 @dataclass(slots=True)
 class Proposal:
-    """The dialect that the evidence speaks for."""
+    """The dialect that the evidence supports."""
 
     dialect: Dialect
     fits: bool
-    """Whether it reads most of what there is; otherwise `dialect` is what the specifications say."""
+    """Whether it reads most of the reports; otherwise `dialect` is that of the specifications."""
     lines: list[str]
-    """Why, for the user."""
+    """Explanation for the user."""
     found: bool = True
-    """Whether there was a report, or a packet with INT, at all."""
+    """Whether there was any report, or packet with INT."""
     hops: int = 0
-    """Hops that it read."""
+    """Number of hops that it read."""
 
 
 class Evidence:
@@ -125,7 +126,7 @@ class Evidence:
         self._found = self._seen = 0
 
     def add(self, batch: FrameBatch) -> None:
-        """Keep a copy of what may be a report, or a packet with INT."""
+        """Keep copies of frames that may be reports, or packets with INT."""
         for frame in batch.frames:
             if self.enough:
                 return
@@ -141,11 +142,11 @@ class Evidence:
 
     @property
     def enough(self) -> bool:
-        """Whether more frames would not be looked at."""
+        """Whether further frames would not be examined."""
         return self._found >= REPORTS or self._seen >= (MOST_PACKETS if self._packets else MOST_FRAMES)
 
     def propose(self) -> Proposal:
-        """The dialect that reads these frames best; of equals the one that differs least from the
+        """The dialect that reads these frames best; among equals, the one that differs least from the
         specifications.
         """
         kept = [(raw, frame) for raw, frame, found in self._kept if found]
@@ -167,7 +168,7 @@ class Evidence:
 
 
 def _ranked(readings: list[Reading], sources: list[str]) -> list[Reading]:
-    """The best first; of equals the one that differs least from the specifications."""
+    """Readings, best first; among equals, the one that differs least from the specifications."""
     best = _best_read(readings, sources)
     order = sorted(
         range(len(readings)),
@@ -177,7 +178,7 @@ def _ranked(readings: list[Reading], sources: list[str]) -> list[Reading]:
 
 
 def _layouts(ranked: list[Reading]) -> Iterator[Dialect]:
-    """Layouts that no dialect has, of the specifications and of the dialect that came nearest."""
+    """Variants in layouts that no dialect has, of the specifications and of the closest dialect."""
     spec = next((one.dialect for one in ranked if one.dialect.name == DEFAULT.name), ranked[0].dialect)
     yield from layouts(spec)
     if ranked[0].dialect is not spec:
@@ -193,14 +194,14 @@ def _batch(kept: Sequence[tuple[bytes, np.void]]) -> FrameBatch:
 
 
 def _finds(dialect: Dialect, raw: bytes, frame: np.void) -> bool:
-    """Whether the dialect finds a report or INT in a frame, be it rejected."""
+    """Whether the dialect finds a report or INT in a frame, even if it rejects it."""
     return next(read_plain(_batch([(raw, frame)]), dialect), None) is not None
 
 
 def decide(
     batches: Iterator[FrameBatch], possible: Sequence[Dialect]
 ) -> tuple[Proposal, Iterator[FrameBatch]]:
-    """What the first batches speak for, and all batches, these too; batches must stay valid."""
+    """The proposal from the first batches, and all batches, including these; batches must stay valid."""
     evidence = Evidence(possible)
     held = []
     for frames in batches:
@@ -213,7 +214,7 @@ def decide(
 
 def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
     best = ranked[0]
-    if not best.reports + best.packets + best.rejected.total():  # it ignores what may be INT to another one
+    if not best.reports + best.packets + best.rejected.total():  # but they may be INT to another
         best = next((one for one in ranked if one.rejected.keys() & _LIKE_INT), best)
     accepted = best.reports + best.packets
     rejected = best.rejected.total()
@@ -237,7 +238,7 @@ def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
 
 
 def _runner_up(best: Reading, other: Reading) -> str:
-    """The best of those that read other values: those that read the same are as good."""
+    """A line about the best dialect that reads other values; those that read the same are as good."""
     if other.score == best.score:
         return (
             f"dialect auto: {other.dialect.name} fits as well, with other values or another unit of time: "
@@ -247,7 +248,7 @@ def _runner_up(best: Reading, other: Reading) -> str:
 
 
 def _by_source(sources: list[str]) -> dict[str, list[int]]:
-    """Frames of each source; those that have none are one, too."""
+    """Frames of each source; frames without a source form one group."""
     frames: dict[str, list[int]] = defaultdict(list)
     for at, source in enumerate(sources):
         frames[source].append(at)
@@ -255,10 +256,11 @@ def _by_source(sources: list[str]) -> dict[str, list[int]]:
 
 
 def _best_read(readings: list[Reading], sources: list[str]) -> list[tuple[int, float]]:
-    """For each dialect, the frames of the sources that no other one reads better, and their worth.
+    """For each dialect, the number of frames of the sources that no other dialect reads better, and their
+    worth.
 
-    The most decide: one that ignores what it cannot read must not win over one that reads the most and
-    refuses the rest.
+    The larger number decides: a dialect that ignores what it cannot read must not win over one that reads
+    most frames and rejects the rest.
     """
     frames = [0] * len(readings)
     value = [0.0] * len(readings)
@@ -311,7 +313,7 @@ def _report(found: Found, frame: np.void, reading: Reading, times: dict[int, lis
     row = found.row
     if row.reason:
         if row.reason == Reason.TRUNCATED and frame["wire_length"] > frame["length"]:
-            return _EMPTY  # cut by the capture, whatever the dialect
+            return _EMPTY  # cut by the capture, so no dialect can read it
         reading.rejected[Reason(row.reason).label] += 1
         return _REJECTED
     if not row.int_version:
@@ -351,7 +353,7 @@ def _report(found: Found, frame: np.void, reading: Reading, times: dict[int, lis
 
 
 def _hop(hop: Any, reading: Reading, seen: Counter[str]) -> None:
-    """What the values of one hop say about each other."""
+    """Check whether the values of one hop agree with each other."""
     have = hop.present & ~hop.null
     if have & Have.NODE_ID and not hop.node_id:
         seen["node 0"] += 1
@@ -381,9 +383,7 @@ def _hop(hop: Any, reading: Reading, seen: Counter[str]) -> None:
 
 
 def _leaves_out(raw: bytes, found: Found, dialect: Dialect) -> bool:
-    """Whether items of the first hop on the wire have bits that this dialect alone leaves out, and that are
-    not 0.
-    """
+    """Whether items of the first hop on the wire have nonzero bits that only this dialect leaves out."""
     row = found.row
     kind = _KINDS.get(row.int_version)
     if kind is None or not found.hops:
@@ -405,7 +405,9 @@ def _leaves_out(raw: bytes, found: Found, dialect: Dialect) -> bool:
 
 
 def _clock(reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
-    """Whether timestamps of a node pass as fast as the capture's clock: 0.25, -0.25 where not, unknown 0."""
+    """Whether timestamps of a node advance as fast as the capture's clock: 0.25 if so, -0.25 if not, 0:
+    unknown.
+    """
     units = []
     for pairs in times.values():
         for (before, first), (after, second) in pairwise(pairs):
@@ -438,5 +440,5 @@ _KINDS = {4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.I
 _COMPARED = attrgetter(
     "reason", "version", "int_mode", "instructions", "sequence", "node_id", "src_lo", "proto"
 )
-"""Fields by which what two dialects read is compared, with all hops."""
+"""Fields by which the results of two dialects are compared, in addition to all hops."""
 _EVERY_FIRST_BYTE = tuple((byte, 5) for byte in range(256))

@@ -1,4 +1,4 @@
-"""Why a report was rejected, in words: its row holds numbers only (reason, header, byte offset).
+"""Why a report was rejected, in words: its row has only numbers (reason, header, byte offset).
 
 `explain` reads the header at that offset again, through `layout`.
 """
@@ -21,8 +21,8 @@ Row = Mapping[str, int]
 
 
 def explain(row: Row, raw: bytes, dialect: Dialect) -> str:
-    """What is wrong with a rejected report of the frame `raw`, such as ``shim length 2, at least 3 words are
-    needed``.
+    """Description of the error in a rejected report of the frame `raw`, such as ``shim length 2, at least 3
+    words are needed``.
     """
     reason, place, at = Reason(row["reason"]), Place(row["place"]), row["reason_at"]
     texts = _TEXTS.get(place, _any)(row, raw, at, dialect)
@@ -43,7 +43,7 @@ def _usual(reason: Reason, place: Place) -> str:
 
 
 def _short(name: str, size: int, raw: bytes, at: int) -> _Texts:
-    """`size` bytes cannot be read at `at`: the frame ends, or what the header belongs to."""
+    """`size` bytes cannot be read at `at`, since the frame or the enclosing packet ends."""
     left = max(len(raw) - at, 0)
     if left < size:
         yield _TRUNCATED, f"{name} needs {size} bytes, {left} are left"
@@ -54,7 +54,7 @@ def _short(name: str, size: int, raw: bytes, at: int) -> _Texts:
 
 
 def _has(header: Header, raw: bytes, at: int) -> dict[str, int] | None:
-    """The fields of a header at `at`; None if it is cut."""
+    """The fields of a header at `at`; None if it is truncated."""
     return Buffer(raw, at).peek(header, Place.NONE) if at + header.size <= len(raw) else None
 
 
@@ -80,7 +80,7 @@ def _outer_udp(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
 
 
 def _short_unless(size: int, name: str, raw: bytes, at: int) -> _Texts:
-    """`_short` where the frame itself is too short."""
+    """`_short`, if the frame itself is too short."""
     if len(raw) - at < size:
         yield from _short(name, size, raw, at)
 
@@ -214,7 +214,7 @@ def _inner_l4(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
 
 
 def _likely_carrier(row: Row, dialect: Dialect) -> Carrier:
-    """By protocol and port of the packet in which reading stopped."""
+    """The likely carrier of INT, by protocol and port of the packet in which reading stopped."""
     if row["proto"] == layout.PROTOCOL_GRE:
         return Carrier.GRE
     if row["proto"] != layout.PROTOCOL_UDP:
@@ -225,7 +225,7 @@ def _likely_carrier(row: Row, dialect: Dialect) -> Carrier:
 
 
 def _int(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
-    """By the readers that `extras` uses: their error at the same place is the answer."""
+    """Errors in INT, by the readers that `extras` uses: their error at the same place is the answer."""
     place = Place(row["place"])
     if row["int_at"]:
         starts: tuple[tuple[int, int], ...] = ((row["int_at"] - 4, row["carrier"]),)

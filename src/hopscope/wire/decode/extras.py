@@ -1,8 +1,9 @@
-"""What packets and reports carry beyond the columns of HOP, by name: domain-specific metadata of INT 2.x, in
-hops, from the source alone, and in a report's own metadata; and the fields of IOAM that INT has not.
+"""Values that packets and reports carry beyond the columns of HOP, by name: domain-specific metadata of INT
+2.x (in hops, from the source alone, and in a report's own metadata), and the fields of IOAM that INT does not
+have.
 
-It is read when somebody asks, from the frames, and by the scalar codecs: the decoders only skip it. Sizes are
-the dialect's knowledge (`Dialect.domains`); what no domain of it explains is one raw value.
+They are read on demand, from the frames, with the scalar codecs: the decoders only skip them. Sizes come from
+the dialect (`Dialect.domains`); bytes that none of its domains explains are one raw value.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ EXTRA = np.dtype(
     [
         ("value", "<u8"),  # big-endian number, where size is 8 or less
         ("report", "<u4"),  # row in the report block
-        ("hop", "<u4"),  # row in the hop block; NO_HOP: of the packet, OF_REPORT: of the report
+        ("hop", "<u4"),  # row in the hop block; NO_HOP: a value of the packet, OF_REPORT: of the report
         ("at", "<u4"),  # byte offset in the frame
         ("size", "<u2"),  # bytes
         ("name", "<u2"),  # index in the names
@@ -36,11 +37,11 @@ NO_HOP, OF_REPORT = 0xFFFFFFFF, 0xFFFFFFFE
 RAW, RAW_SOURCE = "ds", "ds_source"
 """Names of bytes that no domain of the dialect explains: in a hop or a report, and from the source alone."""
 UNNAMED = ("padding", "reserved")
-"""Names in a domain for bytes that are no value."""
+"""Names in a domain for bytes that are not values."""
 _Found = tuple[int, str, int, int]
 """(hop row, name, byte offset in the frame, bytes)."""
 Fields = tuple[tuple[int, str, int], ...]
-"""(bit, name, bytes) as in `dialect.Domain`."""
+"""(bit, name, bytes), as in `dialect.Domain`."""
 
 
 @dataclass(slots=True)
@@ -67,17 +68,17 @@ class Extras:
                 self._by_hop.setdefault(int(record["hop"]), []).append(at)
 
     def of_hop(self, hop: int) -> dict[str, int | str | None]:
-        """{name: value} of a row of the hop block: a number, None where all bits are set, or hexadecimal
-        digits of what is longer than 8 bytes or has no known meaning.
+        """{name: value} of a row of the hop block.  A value is a number, None if all bits are set, or
+        hexadecimal digits if it is longer than 8 bytes or has no known meaning.
         """
         return dict(map(self._value, self._by_hop.get(hop, ())))
 
     def of_packet(self, report: int) -> dict[str, int | str | None]:
-        """The same of what the packet of a report carries, but no hop of it."""
+        """The same for values that the packet of a report carries outside of hops."""
         return dict(map(self._value, self._by_packet.get(report, ())))
 
     def of_report(self, report: int) -> dict[str, int | str | None]:
-        """The same of a report's own metadata, where it has no row in the hop block."""
+        """The same for a report's own metadata, if it has no row in the hop block."""
         return dict(map(self._value, self._by_report.get(report, ())))
 
     def _value(self, at: int) -> tuple[str, int | str | None]:
@@ -91,7 +92,7 @@ class Extras:
 
 
 def extras(batch: ReportBatch, frames: FrameBatch, dialect: Dialect, only: int | None = None) -> Extras:
-    """The values of all reports of `batch`, or of one row; it was decoded from `frames` by `dialect`."""
+    """The values of all reports of `batch`, or of one row; it was decoded from `frames` with `dialect`."""
     rows = batch.reports
     if only is None:
         wanted = rows["reason"] == 0
@@ -119,13 +120,13 @@ def _of_row(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
             yield from read(raw, row, dialect)
         if row["own_at"] and row["version"] == 20:
             yield from _of_report_2_0(raw, row, dialect)
-    except WireError:  # the batch is of another dialect or of other frames
+    except WireError:  # the batch was decoded with another dialect or from other frames
         return
 
 
 def _of_int_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
-    """Domain-specific metadata of a stack: behind the baseline of each hop, then what the source alone adds,
-    in front of the checksum complement.
+    """Domain-specific metadata of a stack: after the baseline of each hop, then the part that only the source
+    adds, before the checksum complement.
     """
     if not (row["ds_instruction"] or row["ds_flags"]):
         return
@@ -137,7 +138,7 @@ def _of_int_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
     items, bitmap = int_header.form_of(md, dialect)
     count, sizes = hop_stack.records_of(buf, shim, md, dialect)
     buf.need(sum(sizes), Place.INT_STACK, "INT stack")
-    if count != row["hop_count"]:  # decoded by another dialect
+    if count != row["hop_count"]:  # decoded with another dialect
         return
     mx = shim.type == int_header.MODE_MX
     fields, source_only = domain_of(dialect, md.domain_id)
@@ -157,7 +158,7 @@ def _of_int_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
 
 
 def _of_report_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
-    """What MD Length of a Report 2.0 counts beyond the baseline (Telemetry Report 2.0, 3.5)."""
+    """Metadata beyond the baseline that MD Length of a Report 2.0 counts (Telemetry Report 2.0, 3.5)."""
     at = int(row["own_at"])
     buf = Buffer(raw, at - layout.MAIN_2_0.size - layout.REPORT_2_0.size)
     table = dialect.table()
@@ -179,7 +180,7 @@ def _of_report_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Foun
 
 
 def domain_of(dialect: Dialect, domain_id: int) -> tuple[Fields, Fields]:
-    """What bits stand for in hops, and from the source alone; nothing in a domain that is not known."""
+    """Fields by bit, in hops and from the source alone; empty for an unknown domain."""
     for one in dialect.domains:
         if one.domain_id == domain_id:
             return one.fields, one.source_only
@@ -187,7 +188,9 @@ def domain_of(dialect: Dialect, domain_id: int) -> tuple[Fields, Fields]:
 
 
 def _named(hop: int, begin: int, end: int, known: Fields, bits: int, raw_name: str) -> Iterator[_Found]:
-    """The fields that `bits` names, where they fill the bytes from `begin` to `end` exactly, or these raw."""
+    """The fields that `bits` names, if they exactly fill the bytes from `begin` to `end`; else these bytes
+    raw.
+    """
     if end <= begin:
         return
     fields = [(name, size) for bit, name, size in known if bits >> (15 - bit) & 1]
@@ -201,7 +204,7 @@ def _named(hop: int, begin: int, end: int, known: Fields, bits: int, raw_name: s
 
 
 def _of_ioam(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
-    """What nodes of a trace wrote beyond the columns, and what direct export says of the packet."""
+    """Values that nodes of a trace wrote beyond the columns, and those of direct export about the packet."""
     for hop, name, at, size in ioam.extras_of(raw, int(row["int_at"])):
         yield NO_HOP if hop is None else int(row["first_hop"]) + hop, name, at, size
 
@@ -217,4 +220,4 @@ _READERS: dict[int, Callable[[bytes, np.void, Dialect], Iterator[_Found]]] = {
     IOAM: _of_ioam,
     IFA: _of_ifa,
 }
-"""By INT version."""
+"""Readers by INT version."""

@@ -36,7 +36,7 @@ TLV_TYPE, TLV_LENGTH = (
 @kernel
 def reject_int(row: Any, why: Any, at: Any, origin: Any, certain: Any, plans: Any) -> Any:
     """Reject the report, unless the supposed INT may be ordinary traffic with this DSCP, which is counted;
-    whether it was rejected. `certain`: a port announces it.
+    returns whether it was rejected. `certain`: a port announces INT.
     """
     if (
         U64(row.flags) & TRACKED
@@ -65,9 +65,9 @@ def plain(
     first: Any,
     unmarked: Any,
 ) -> Any:
-    """Read a packet of the usual form: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that DSCP
-    or port announce, or (`unmarked`) the dialect.  Returns how many hops were written from `first`;
-    OTHER_FORM: `walk` is to read it.
+    """Read a packet of the usual form: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that is
+    announced by DSCP or port, or (`unmarked`) by the dialect.  Returns how many hops were written from
+    `first`; OTHER_FORM: `walk` must read it.
     """
     tags, vlan = packet_kernel.NONE, packet_kernel.NONE
     at, version = begin, packet_kernel.NONE
@@ -165,7 +165,9 @@ def plain_unmarked(
     buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
     first: Any,
 ) -> Any:  # fmt: skip
-    """`plain` of a dialect whose INT has other marks: the usual packet would take 4 % longer with them."""
+    """`plain` for a dialect whose INT has other marks; separate, since checking these makes usual packets 4 %
+    slower.
+    """
     return plain(buf, origin, begin, end, type_, row, table, plans, hops, first, True)
 
 

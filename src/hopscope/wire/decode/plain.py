@@ -1,4 +1,4 @@
-"""Frames to reports without compiling: the kernels' own source, uncompiled, for small inputs."""
+"""Frames to reports without a compiler: runs the kernels' source uncompiled, for small inputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Found:
 
 
 class PlainDecoder:
-    """Decodes as `Decoder` does, some thousand times slower and without its start of seconds."""
+    """Decodes like `Decoder`, some thousand times slower, but without the seconds that its start takes."""
 
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
         self.dialect = dialect
@@ -81,5 +81,5 @@ def decode_plain(batch: FrameBatch, dialect: Dialect = DEFAULT) -> ReportBatch:
 
 
 def read_plain(batch: FrameBatch, dialect: Dialect = DEFAULT) -> Iterator[Found]:
-    """The same as objects."""
+    """Reports of all frames as objects, without compiling anything."""
     return _decoder(dialect).read(batch)

@@ -1,12 +1,13 @@
 """The trail of a packet: the headers that the decoder passed on its way to the packet's INT-MD.
 
-Stripping (`wire/rewrite`) reads it and does not walk again.  A trail is a column of `ReportBatch.trails`: the
-number of headers and the offset of the shim, then the headers, outermost first; the last one carries the INT.
-Ethernet headers and the shim are not among them: nothing in them depends on the INT.
+Stripping (`wire/rewrite`) reads it, so that it need not walk again.  A trail is a column of
+`ReportBatch.trails`: the number of headers and the offset of the shim, then the headers, outermost first; the
+last one carries the INT.  Ethernet headers and the shim are left out, since nothing in them depends on the
+INT.
 
-The decoder writes trails of packets that it had to walk.  Of a usual packet it leaves 0, and stripping finds
-the two headers from the report: written by the decoder they cost 10 ns of 52 a packet, and in a third of all
-processes 50 (spilled registers).
+The decoder writes the trails of packets that it had to walk.  For a usual packet it writes 0, and stripping
+finds the two headers from the report: if the decoder wrote them, this would cost 10 of 52 ns per packet, and
+in a third of all processes 50 ns (spilled registers).
 
 A header is one number: 8 bits for its kind (`rules.Next`), 8 for the IP protocol (L4), 24 for its offset in
 the frame, and 24 for the bytes from there to the end of its packet by the IP headers around it, perhaps after
@@ -25,21 +26,22 @@ from ..telemetry.metadata_kernel import PLANS
 from ..telemetry.variant_kernel import OVER_TCP, TCP, UDP
 
 MAX_HEADERS = 40
-"""Six IP headers, L4, a tunnel and MPLS labels after each, and room."""
+"""Room for six IP headers, L4, a tunnel and MPLS labels after each, and more."""
 TRAIL = 1 + MAX_HEADERS
 """Numbers of a trail."""
 KEEPS, COUNT, UNKNOWN, FIRST = PLANS, PLANS + 1, PLANS + 2, PLANS + 3
 MEMORY = FIRST + MAX_HEADERS
-"""Numbers in the decoder's working memory: its plans, whether trails are kept (0: no, and `walk` notes
-nothing), how many headers `walk` noted, how many packets seemed to have INT of an unknown version, then the
-headers of the packet that `walk` reads."""
+"""Numbers in the decoder's working memory: its plans; whether trails are kept (0: no, and `walk` records
+nothing); how many headers `walk` recorded; how many packets seemed to have INT of an unknown version; the
+headers of the packet that `walk` reads.
+"""
 IPV4_WORDS = word(layout.IPV4, "header_words")
 TWO, LOW_8, LOW_24 = U64(2), U64(0xFF), U64(0xFFFFFF)
 
 
 @inlined
 def header(kind: Any, protocol: Any, offset: Any, left: Any) -> Any:
-    """A header as a number; offsets and sizes beyond 2^24 do not occur, and are cut."""
+    """A header as a number; offsets and sizes beyond 2^24 do not occur, and would be truncated."""
     return kind | (protocol << U64(8)) | (min(offset, LOW_24) << U64(16)) | (min(left, LOW_24) << U64(40))
 
 
@@ -81,7 +83,7 @@ def shim_of(trail: Any) -> Any:
 
 @kernel
 def keep(row: Any, plans: Any, trails: Any, column: Any) -> None:
-    """Write the trail that `walk` noted."""
+    """Write the trail that `walk` recorded."""
     count = plans[U64(COUNT)]
     trails[0, column] = min(count, LOW_8) | ((U64(row.int_at) - U64(4)) << U64(8))
     for i in range(min(count, U64(MAX_HEADERS))):

@@ -1,8 +1,8 @@
-"""The packet that most reports hold: IPv4 or IPv6 without options or fragments, UDP or TCP, and INT-MD.
+"""The packet in most reports: IPv4 or IPv6 without options or fragments, UDP or TCP, and INT-MD.
 
 `read_usual` takes a packet only if all checks of `inner_kernel.plain` pass, reads each word once, and writes
-the row at the end; everything else, damage included, is left to `plain`.  `usual_packet_kernel` shares
-`read_after_ip` for captured packets.
+the row at the end; all other packets, including damaged ones, are left to `plain`.  `usual_packet_kernel`
+also uses `read_after_ip`, for captured packets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..telemetry import variant_kernel as variant
 from . import walk_kernel
 
 OTHER_FORM, WITHOUT_INT = U64(1 << 32), U64(1 << 33)
-"""Not numbers of hops."""
+"""Results other than a number of hops."""
 UNMARKED, TCP_PORTS = U64(rules.UNMARKED), U64(rules.TCP_PORTS)
 NO_USUAL_ROLE = TUNNEL_ROLES | int_2.ROLE_INSERTED
 NO_USUAL_CAPTURED = TUNNEL_ROLES | U64(rules.ROLE_REPORT)
@@ -32,7 +32,7 @@ PLAIN_IPV4, IPV6_NIBBLE = U64(0x45), U64(6)
 VERSION_2, OLD_MD = U64(2), variant.OLD_SHIM | walk_kernel.MD
 SIZE_UDP, SIZE_TCP, SIZE_SHIM, SIZE_TAIL = U64(8), U64(20), U64(4), U64(4)
 SIZE_2_0, SIZE_OLD, FIXED_WORDS = U64(layout.MD_2_0.size), U64(layout.MD_1_0.size), U64(3)
-"""Bytes of headers; words in a shim's length that are not the stack."""
+"""Bytes of headers; words in a shim's length that do not belong to the stack."""
 
 
 @inlined
@@ -40,7 +40,7 @@ def read_usual(
     buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
     first: Any,
 ) -> Any:  # fmt: skip
-    """Returns how many hops were written from `first`; OTHER_FORM: none, `plain` is to read the packet."""
+    """Read a packet; returns how many hops were written from `first`; OTHER_FORM: `plain` must read it."""
     ip = begin
     if type_ == FRAME:
         ip += packet.SIZE_ETHERNET
@@ -66,7 +66,7 @@ def read_usual_six(
     buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
     first: Any,
 ) -> Any:  # fmt: skip
-    """`read_usual` of IPv6 without extension headers."""
+    """`read_usual` for IPv6 without extension headers."""
     ip = begin
     if type_ == FRAME:
         ip += packet.SIZE_ETHERNET
@@ -91,7 +91,7 @@ def read_six(
     buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
     first: Any,
 ) -> Any:  # fmt: skip
-    """`read_usual_six`, called."""
+    """`read_usual_six`, but not inlined."""
     return read_usual_six(buf, origin, begin, end, type_, row, table, plans, hops, first)
 
 
@@ -100,11 +100,12 @@ def read_after_ip(
     buf: Any, origin: Any, ip: Any, l4: Any, end: Any, limit: Any, protocol: Any, dscp: Any, six: Any,
     captured: Any, old: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
-    """`read_usual` from the TCP or UDP header at `l4` on, which has at least eight bytes; `six`: of IPv6.
+    """`read_usual` from the TCP or UDP header at `l4` on, which has at least eight bytes; `six`: the packet
+    is IPv6.
 
-    `captured`, a constant: INT may have replaced the port (NPT 1) or added the UDP header (NPT 2); a packet
-    that announces no INT is WITHOUT_INT; and INT is read only if it is older than 2.0 (`old`, a constant), or
-    only if it is not.
+    `captured`, a constant: the packet was captured. Then INT may have replaced the port (NPT 1) or added the
+    UDP header (NPT 2); a packet that announces no INT is WITHOUT_INT; and only INT older than 2.0 is read (if
+    `old`, a constant), or only INT 2.0 and later.
     """
     carrier, shim, role = variant.OVER_UDP, l4 + SIZE_UDP, NONE
     announced = table[walk_kernel.INT_DSCP + dscp] != 0
@@ -202,7 +203,7 @@ def read_old(
     buf: Any, origin: Any, ip: Any, l4: Any, limit: Any, protocol: Any, carrier: Any, six: Any, shim: Any,
     row: Any, table: Any, plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
-    """The same of INT-MD before 2.0, with its shim at `shim`; shim and header end before `limit`."""
+    """`read_after_ip` for INT-MD before 2.0, with its shim at `shim`; shim and header end before `limit`."""
     at = shim + SIZE_SHIM
     stack = at + SIZE_OLD
     version = variant.int_version(buf, at, True, carrier, U64(row.version), table)
@@ -243,7 +244,7 @@ def read_old(
 
 @inlined
 def hops_of(words: Any, hop_words: Any, room: Any, plans: Any, base: Any) -> Any:
-    """Hops of a stack with a shim of this length, in `room` bytes; OTHER_FORM: it is not as usual."""
+    """Hops of a stack with a shim of this length, in `room` bytes; OTHER_FORM: not a usual stack."""
     left = words - FIXED_WORDS
     count = (left * plans[base + U64(metadata.INVERSE)]) >> U64(16)
     if (
@@ -263,7 +264,9 @@ def put_packet(
     buf: Any, origin: Any, ip: Any, ports: Any, at: Any, protocol: Any, carrier: Any, instructions: Any,
     hop_words: Any, dport: Any, six: Any, row: Any,
 ) -> None:  # fmt: skip
-    """Write what the headers say into the row; `at`: of the INT header, `ports`: of the source port."""
+    """Write the values of the headers into the row; `at`: offset of the INT header, `ports`: of the source
+    port.
+    """
     row.instructions = instructions
     row.hop_words = hop_words
     row.proto = protocol

@@ -1,7 +1,7 @@
-"""One Report 1.0 or 0.5 without metadata of its own, around a usual packet: what older switches send.
+"""One Report 1.0 or 0.5 without report metadata, around a usual packet, as sent by older switches.
 
-A loop of its own, as in `usual_report_kernel`: a report of 3 hops and 8 fields takes 35 ns, and 48 through
-`any_frames`; with each hop's values read one by one and INT before 2.0 in a function, 72.
+It has a loop of its own, as in `usual_report_kernel`: a report of 3 hops and 8 fields takes 35 ns, and 48 ns
+with `any_frames`; if each hop's values are read one by one and INT before 2.0 in a function, 72 ns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZE_0, SIZE_1, WORDS_1 = U64(12), U64(16), U64(4)
 def usual_old_reports(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
 ) -> Any:
-    """Decode frames from `start` on up to one of another form, which changes nothing that is returned.
+    """Decode frames from `start` up to the first of another form, which does not affect the results.
 
     Returns (that frame, next free row of `hops`); each frame takes a row of `reports`.
     """

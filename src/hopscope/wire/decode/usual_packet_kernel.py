@@ -1,8 +1,9 @@
-"""The frame that a sink sees most: Ethernet, IP without options, UDP or TCP, and INT-MD or no INT.
+"""The most frequent frame of a sink: Ethernet, IP without options, UDP or TCP, and INT-MD or no INT.
 
-A loop of its own, as in `usual_report_kernel`: a packet with INT 2.x of 5 hops and 4 values takes 38 ns, and
-57 through `any_frames`, which reads it twice if the INT replaced its port; with one hop 26 and 44. Another
-loop takes INT before 2.0, of 3 hops and 8 values in 33 ns instead of 60; in one loop INT 2.x takes 3 ns more.
+It has a loop of its own, as in `usual_report_kernel`: a packet with INT 2.x of 5 hops and 4 values takes 38
+ns, and 57 ns with `any_frames`, which reads it twice if the INT replaced its port; with one hop 26 and 44 ns.
+Another loop reads INT before 2.0: a packet of 3 hops and 8 values takes 33 ns instead of 60; with both in one
+loop, INT 2.x takes 3 ns longer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FOUR_END, SIX_END = packet.SIZE_ETHERNET + packet.SIZE_IPV4, packet.SIZE_ETHERNE
 def usual_packets(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
 ) -> Any:
-    """Decode frames with INT 2.x or none from `start` on, as `packets` does."""
+    """`packets` for frames with INT 2.x or none."""
     return packets(buf, frames, start, table, plans, reports, index, hops, first, False)
 
 
@@ -32,7 +33,7 @@ def usual_packets(
 def usual_old_packets(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
 ) -> Any:
-    """Decode frames with INT before 2.0 or none from `start` on, as `packets` does."""
+    """`packets` for frames with INT before 2.0 or none."""
     return packets(buf, frames, start, table, plans, reports, index, hops, first, True)
 
 
@@ -41,7 +42,7 @@ def packets(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any,
     first: Any, old: Any,
 ) -> Any:  # fmt: skip
-    """Decode frames from `start` on up to one of another form, which changes nothing that is returned.
+    """Decode frames from `start` up to the first of another form, which does not affect the results.
 
     Returns (that frame, next free rows of `reports` and `hops`, frames without INT, which take no row).
     """

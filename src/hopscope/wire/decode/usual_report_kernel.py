@@ -1,7 +1,8 @@
-"""The datagram that most switches send: one Report 2.0 without metadata of its own, around a usual packet.
+"""The datagram that most switches send: one Report 2.0 without report metadata, around a usual packet.
 
-A loop of its own, since LLVM keeps its values in registers: 35 ns a report of 3 hops and 8 fields, and 44 in
-the loop of `decode_kernel`, which reads all else.  IPv6 has another loop: in one, IPv4 takes 4 ns longer.
+It has a loop of its own, since LLVM then keeps its values in registers: a report of 3 hops and 8 fields takes
+35 ns, and 44 ns in the loop of `decode_kernel`, which reads all other frames.  IPv6 has a separate loop: in a
+common one, IPv4 takes 4 ns longer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HEADERS, MAIN, WORD = U64(8 + 4), U64(8), U64(4)
 def usual_reports(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
 ) -> Any:
-    """Decode reports about IPv4 packets from `start` on, as `run` does."""
+    """`run` for reports about IPv4 packets."""
     return run(buf, frames, start, table, plans, reports, index, hops, first, False)
 
 
@@ -32,7 +33,7 @@ def usual_reports(
 def usual_six_reports(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
 ) -> Any:
-    """Decode reports about IPv6 packets from `start` on, as `run` does."""
+    """`run` for reports about IPv6 packets."""
     return run(buf, frames, start, table, plans, reports, index, hops, first, True)
 
 
@@ -41,8 +42,8 @@ def run(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any,
     first: Any, six: Any,
 ) -> Any:  # fmt: skip
-    """Decode frames from `start` on up to one of another form, which changes nothing that is returned; `six`,
-    a constant: reports are about IPv6 packets.
+    """Decode frames from `start` up to the first of another form, which does not affect the results; `six`, a
+    constant: reports are about IPv6 packets.
 
     Returns (that frame, next free row of `hops`); each frame takes a row of `reports`.
     """

@@ -1,6 +1,6 @@
 """The walk through a packet's encapsulations to its INT, IOAM or IFA.
 
-`inner_kernel` reads most packets by itself, and everything else here.
+`inner_kernel` reads most packets itself; all others are read here.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def set_flow(
 
 @inlined
 def layers_of(tags: Any) -> Any:
-    """The layer of this number of VLAN tags."""
+    """The layer for this number of VLAN tags."""
     if tags == packet.NONE:
         return packet.NONE
     return VLAN if tags == U64(1) else QINQ
@@ -91,8 +91,8 @@ def layer_of(here: Any) -> Any:
 
 @kernel
 def packet_id(buf: Any, at: Any, version: Any, length: Any, after_ports: Any, limit: Any) -> Any:
-    """A number, never 0, that tells a packet from others of its flow: from the IP header at `at` and up to 12
-    bytes at `after_ports` (0: no ports were read).
+    """A number, never 0, that distinguishes a packet from others of its flow, computed from the IP header at
+    `at` and up to 12 bytes at `after_ports` (0: no ports were read).
     """
     number = packet.get(buf, at, FLOW_LABEL) if version == U64(6) else packet.get(buf, at, IDENTIFICATION)
     mixed = mix64((number << U64(32)) | length)
@@ -107,7 +107,7 @@ def packet_id(buf: Any, at: Any, version: Any, length: Any, after_ports: Any, li
 
 @inlined
 def wants_id(row: Any) -> Any:
-    """Whether the row may be a postcard, which is joined with others by the id of its packet."""
+    """Whether the row may be a postcard; postcards are joined by the id of their packet."""
     if row.packet_id:
         return False
     own = U64(row.carried) & HAS_OWN != packet.NONE and row.int_mode == 0
@@ -120,7 +120,7 @@ def wants_id(row: Any) -> Any:
 
 @inlined
 def names_int(protocol: Any, dport: Any, table: Any) -> Any:
-    """Whether a TCP or UDP port is one of INT alone."""
+    """Whether a TCP or UDP port is used only for INT."""
     return U64(table[tunnel.UDP_ROLE + dport]) & ROLE_INT != packet.NONE and (
         protocol == variant.UDP or table[TCP_PORTS] != 0
     )
@@ -149,7 +149,7 @@ def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
 
 @inlined
 def is_assumed(row: Any, table: Any) -> Any:
-    """Whether the dialect has INT in all packets of such reports."""
+    """Whether, in this dialect, all packets in such reports have INT."""
     return table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE
 
 
@@ -157,8 +157,8 @@ def is_assumed(row: Any, table: Any) -> Any:
 def is_int(
     buf: Any, at: Any, end: Any, limit: Any, protocol: Any, announced: Any, row: Any, table: Any
 ) -> Any:
-    """Whether INT follows the TCP or UDP header at `at`, which may be `announced` by nothing but the dialect
-    or a probe marker.
+    """Whether INT follows the TCP or UDP header at `at`. If it is not `announced`, only the dialect or a
+    probe marker may indicate it.
     """
     if announced or is_assumed(row, table):
         return True
@@ -168,7 +168,7 @@ def is_int(
 
 @kernel
 def after_marker(buf: Any, at: Any, limit: Any, table: Any) -> Any:
-    """Where the shim is: at `at`, or after the probe marker that is there."""
+    """Offset of the shim: at `at`, or after the probe marker at `at`."""
     return at + marker_size(buf, at, limit, table)
 
 
@@ -179,7 +179,7 @@ def over_l4(
 ) -> Any:  # fmt: skip
     """(code, offset, hops, whether there is INT) after the TCP or UDP header at `at`.
 
-    `tentative`: without INT, a tunnel follows.
+    `tentative`: if there is no INT, a tunnel follows.
     """
     announced = table[INT_DSCP + dscp] != 0 or announced_by_port(protocol, dport, table)
     if not is_int(buf, at, end, limit, protocol, announced, row, table):
@@ -212,7 +212,7 @@ def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, 
 
 @kernel
 def after_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
-    """What a shim over GRE or VXLAN-GPE announces."""
+    """The header that a shim over GRE or VXLAN-GPE announces."""
     if carrier == variant.OVER_GRE:
         return tunnel.by_ethertype(packet.get(buf, shim, GRE_NEXT))
     return U64(table[tunnel.GPE_NEXT + packet.get(buf, shim, GPE_SHIM_NEXT)])
@@ -220,7 +220,7 @@ def after_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
 
 @kernel
 def leads_on(row: Any, table: Any) -> Any:
-    """Whether a tunnel follows INT over TCP or UDP, by the packet's own port and protocol."""
+    """Whether a tunnel follows INT over TCP or UDP, according to the packet's own port and protocol."""
     protocol = U64(row.proto)
     following = tunnel.by_protocol(protocol)
     if following == tunnel.L4 and protocol == variant.UDP:
@@ -240,8 +240,8 @@ def is_of_int(why: Any) -> Any:
 
 @kernel
 def matters(why: Any, complete: Any, traced: Any, inside: Any, announced: Any, certain: Any, row: Any) -> Any:
-    """Whether damage rejects the report; `announced`: it is in front of INT that the packet announces;
-    `certain`: by a port or a tunnel, that is by more than a DSCP.
+    """Whether damage makes the report rejected; `announced`: the damage is before INT that the packet
+    announces; `certain`: INT is announced by a port or a tunnel, which is more than a DSCP.
     """
     if complete or (traced and not row.int_version):
         return False
@@ -259,8 +259,8 @@ def walk(
     plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
     """Read the packet at `at`, where `here` begins (`rules.Next`), into the row; returns how many hops were
-    written from `first`.  `layers` and `vlan`: what lies around it.  The trail of a captured packet goes into
-    the working memory.
+    written from `first`.  `layers` and `vlan`: layers and VLAN id around it.  The trail of a captured packet
+    is written to the working memory.
     """
     limit, depth, tunnel_id, carrier = end, packet.NONE, packet.NONE, packet.NONE
     packet_end, headers = FAR, packet.NONE

@@ -39,7 +39,7 @@ def encode_answers(answers: Records, form: Form, *, port: int = layout.DTA_ACK_P
 
 
 def parse_answers(batch: FrameBatch, form: Form) -> tuple[Records, int]:
-    """(DTA_ANSWER, number of other datagrams) of what a reporter's socket received."""
+    """(DTA_ANSWER, number of other datagrams) for the datagrams that a reporter's socket received."""
     header = form.ack
     frames = batch.frames
     whole = (frames["length"] == header.size) & (frames["wire_length"] <= frames["length"])
@@ -63,6 +63,6 @@ def parse_answers(batch: FrameBatch, form: Form) -> tuple[Records, int]:
 def _next(
     sequence: npt.NDArray[np.uint32], nack: npt.NDArray[np.uint8], form: Form
 ) -> npt.NDArray[np.uint64]:
-    """A NACK's sequence number, published as the last accepted one, as the first to send again."""
+    """Sequence numbers of the first reports to send again: a published NACK names the last accepted one."""
     most = np.uint64((1 << form.sequence_bits) - 1)
     return (sequence.astype(np.uint64) + nack) & most

@@ -1,7 +1,7 @@
 """Direct Telemetry Access (DTA 3, 4): reports to a translator, and its acknowledgments.
 
-Three base headers are in use, and a datagram does not state which: two published ones with fixed keys and
-data, and Hopscope's own with lengths. The configuration chooses.
+Three base headers are in use, and a datagram does not state which one it has: two published ones with keys
+and data of fixed size, and Hopscope's own with lengths. The configuration chooses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_EXTENSION = 16
 
 
 class Form(IntEnum):
-    """Which base header a report begins with; its value is the header's size in bytes."""
+    """The base header of a report; its value is the header's size in bytes."""
 
     TWO = layout.DTA_2.size
     """Opcode and immediate flag."""
@@ -63,7 +63,7 @@ PUBLISHED = {
     Opcode.KEY_INCREMENT: layout.DTA_KEY_INCREMENT,
     Opcode.POSTCARDING: layout.DTA_POSTCARD,
 }
-"""What follows a published base header; nothing may follow it."""
+"""The header after a published base header, by opcode; nothing may follow it."""
 KEY_FIELDS, DATA_FIELDS = ("key", "list"), ("data", "counter")
 """Names of a published header's fields that are the report's key, and its data."""
 LIST_BYTES, COUNTER_BYTES = 4, 8
@@ -89,7 +89,7 @@ class DtaReport:
     """Key-Increment: the counter, 8 bytes."""
     redundancy: int = 0
     hop: int = 0
-    """Postcarding; 1 is the first."""
+    """Postcarding: number of the hop; 1 is the first."""
     path_length: int = 0
     """Hops of the whole path, 0: unknown; only the sized form has it."""
     sequence: int = 0
@@ -103,12 +103,12 @@ class DtaReport:
 
     @property
     def counter(self) -> int:
-        """What a Key-Increment adds."""
+        """The number that a Key-Increment adds."""
         return int.from_bytes(self.data, "big")
 
 
 def pull_dta(raw: bytes, form: Form) -> DtaReport:
-    """The report that a datagram's payload is, all of it. Raises DtaError."""
+    """Read a datagram's payload, all of it, as a report. Raises DtaError."""
     base = _fields(raw, form.header)
     report = DtaReport(
         base["opcode"], sequence=base.get("sequence", 0), immediate=bool(base["immediate"]),
@@ -186,11 +186,11 @@ def check_lengths(report: DtaReport) -> None:
 
 @dataclass(slots=True)
 class DtaAck:
-    """What a translator answers to a reporter."""
+    """A translator's answer to a reporter."""
 
     sequence: int
-    """ACK: the last report that need not be kept. NACK: in the published form the last one before those that
-    were rejected, in the sized form the first of those.
+    """ACK: the last report that need not be kept. NACK: in the published form the last report before the
+    rejected ones, in the sized form the first rejected one.
     """
     nack: bool = False
     count: int = 0
@@ -200,7 +200,7 @@ class DtaAck:
 
 
 def pull_ack(raw: bytes, form: Form) -> DtaAck:
-    """The acknowledgment that a datagram's payload is. Raises DtaError."""
+    """Read a datagram's payload as an acknowledgment. Raises DtaError."""
     header = form.ack
     fields = _fields(raw, header)
     _exact(raw, header.size, header.name)

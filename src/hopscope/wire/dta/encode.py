@@ -1,4 +1,4 @@
-"""DTA records to frames: what reporters, simulated switches and benches send. The inverse of `parser`."""
+"""DTA records to frames, for reporters, simulated switches and benchmarks. The inverse of `parser`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def encode_dta(
 
 
 def check_reports(reports: Records, arena: npt.NDArray[np.uint8], form: Form) -> None:
-    """Raise ValueError, with the row, where a record cannot be written in this form."""
+    """Raise ValueError, with the row, if a record cannot be written in this form."""
     opcode = reports["opcode"]
     append, increment = opcode == Opcode.APPEND, opcode == Opcode.KEY_INCREMENT
     key_end = reports["key_at"].astype(np.int64) + reports["key_bytes"]

@@ -1,4 +1,4 @@
-"""DTA records to frames, byte for byte what `codec.push_dta` writes."""
+"""DTA records to frames, with the same bytes as `codec.push_dta`."""
 
 from __future__ import annotations
 

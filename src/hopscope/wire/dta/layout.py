@@ -1,4 +1,4 @@
-"""Headers of Direct Telemetry Access: the published base headers, what follows them, and Hopscope's own."""
+"""Headers of Direct Telemetry Access: the published base headers, headers after them, and Hopscope's own."""
 
 from __future__ import annotations
 

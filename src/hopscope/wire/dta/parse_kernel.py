@@ -1,4 +1,4 @@
-"""Datagrams to DTA records, by the checks of dta.py in the same order. Offsets are indices into the arena.
+"""Datagrams to DTA records, with the checks of `codec` in the same order. Offsets are indices into the arena.
 
 A record is written once, as four words; `words` is the memory of the records as uint64.
 """
@@ -24,9 +24,9 @@ APPEND, KEY_INCREMENT = U64(2), U64(3)
     SIZE, KEY_AT, DATA_AT, LENGTHS, REDUNDANCY_AT, REDUNDANCY, HOP_AT, HOP, LIST, COUNTER_AT, COUNTER,
 ) = range(11)  # fmt: skip
 """Places in an opcode's rule: offsets of its published header's fields, counted from the end of the base
-header; LENGTHS are those of key and data as they stand in a record.
+header; LENGTHS are the lengths of key and data in the form of a record.
 
-REDUNDANCY, HOP, LIST and COUNTER are masks: 0 if the header has no such field, whose offset is then 0.
+REDUNDANCY, HOP, LIST and COUNTER are masks; mask and offset are 0 if the header has no such field.
 """
 RULE = U64(16)
 """Numbers of a rule."""
@@ -80,9 +80,9 @@ def parse_published(buf: Any, frames: Any, base: Any, rules: Any, words: Any) ->
     """Records of datagrams with a base header of `base` (2 or 3) bytes, by one rule per opcode, uint64
     [256 * RULE].
 
-    Returns the first frame that is no UDP_PAYLOAD, else their number.  One rule serves all opcodes without a
-    branch between them, so that mixed traffic costs no mispredictions: what an opcode has not is read too,
-    within its header, which has 8 bytes at least, and masked.
+    Returns the first frame that is not UDP_PAYLOAD, or the number of frames.  All opcodes are read by rules,
+    without branches, so that mixed traffic causes no mispredictions: fields that an opcode lacks are read,
+    too, within its header, which has at least 8 bytes, and masked.
     """
     numbered = base - U64(2)
     sequence_mask = numbered * BYTE
@@ -119,8 +119,8 @@ def parse_published(buf: Any, frames: Any, base: Any, rules: Any, words: Any) ->
 
 @kernel
 def parse_sized(buf: Any, frames: Any, words: Any) -> Any:
-    """Records of datagrams with the sized header. Returns the first frame that is no UDP_PAYLOAD, else their
-    number.
+    """Records of datagrams with the sized header. Returns the first frame that is not UDP_PAYLOAD, or the
+    number of frames.
     """
     for i in range(len(frames)):
         frame = frames[i]
@@ -160,8 +160,8 @@ def parse_sized(buf: Any, frames: Any, words: Any) -> Any:
 def find_payloads(buf: Any, frames: Any, table: Any, out: Any, reasons: Any) -> None:
     """Describe the UDP payloads in frames as FRAME rows of their own, with the sender's address and port.
 
-    `table` is that of a dialect whose ports are looked for.  A frame without one becomes an empty payload,
-    and its row of `reasons` has the reason.
+    `table` is the table of a dialect with the ports to search for.  A frame without such a payload becomes an
+    empty one, and its row of `reasons` has the reason.
     """
     for i in range(len(frames)):
         frame = frames[i]

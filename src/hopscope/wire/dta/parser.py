@@ -18,7 +18,8 @@ from .records import DTA
 class DtaParser:
     """The batch parser of one form: its blocks are reused, so a result is valid until the next call.
 
-    `port` is looked for in whole frames; what a socket received (`Link.UDP_PAYLOAD`) is taken as it is.
+    In whole frames, datagrams to `port` are searched; payloads from a socket (`Link.UDP_PAYLOAD`) are all
+    taken.
     """
 
     def __init__(self, form: Form, frames: int = 4096, *, port: int = layout.DTA_PORT) -> None:
@@ -33,7 +34,9 @@ class DtaParser:
         self._reports = np.zeros(frames, DTA)
         self._words = self._reports.view(np.uint64)  # a view of records costs 1 us
         self.frames: Records = np.zeros(0, FRAME)
-        """FRAME rows of the last batch as UDP payloads, row by row with its records: who sent each report."""
+        """FRAME rows of the last batch as UDP payloads, row by row with its records: the sender of each
+        report.
+        """
 
     def parse(self, batch: FrameBatch) -> Records:
         """DTA [frames]. Raises ValueError if the arena is too long for a record's places."""
@@ -67,7 +70,7 @@ class DtaParser:
 
 @lru_cache(maxsize=1)
 def rules() -> npt.NDArray[np.uint64]:
-    """Fields of the published headers by opcode, uint64 [256 * 16]; `parse_kernel` names the numbers."""
+    """Fields of the published headers by opcode, uint64 [256 * 16]; `parse_kernel` names the places."""
     from . import parse_kernel as place
 
     table = np.zeros((256, int(place.RULE)), np.uint64)
@@ -95,5 +98,5 @@ def rules() -> npt.NDArray[np.uint64]:
 
 @lru_cache(maxsize=8)
 def looked_for(port: int) -> Dialect:
-    """A dialect whose reports are those of one UDP port."""
+    """A dialect whose reports go to one UDP port."""
     return replace(DEFAULT, ports=(port,))

@@ -1,4 +1,4 @@
-"""Records of Direct Telemetry Access: reports, and what translators answer."""
+"""Records of Direct Telemetry Access: reports, and translators' answers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ DTA = np.dtype(
 )
 """One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`.
 
-For an Append, `key_at` is the place of its list; for a Key-Increment, `data_at` that of its counter.  A row
-that the parser rejected has opcode, flags and sequence if its base header is complete, and zeros.
+For an Append, `key_at` is the place of its list; for a Key-Increment, `data_at` is that of its counter.  A
+row that the parser rejected has opcode, flags and sequence if its base header is complete; all other fields
+are zero.
 """
 
 DTA_ANSWER = np.dtype(
     [
-        ("source_hi", "<u8"),  # its reporter; of a received one, the translator
+        ("source_hi", "<u8"),  # the reporter; for a received answer, the translator
         ("source_lo", "<u8"),
         ("sequence", "<u4"),  # ACK: the last report that need not be kept; NACK: the first to send again
         ("count", "<u2"),  # NACK: number in a row; 0: all from there on (the published form)
@@ -49,4 +50,4 @@ DTA_ANSWER = np.dtype(
         ("reserved", "<u2"),
     ]
 )
-"""What a translator answers, 28 bytes."""
+"""A translator's answer, 28 bytes."""

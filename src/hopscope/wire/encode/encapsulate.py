@@ -1,8 +1,8 @@
-"""Telemetry Reports around packets as they are: what a sink that has the packet sends.
+"""Telemetry Reports around unchanged packets, sent by a sink that has the packet.
 
-A report holds the packet with its INT (Telemetry Report 2.0, 3.2: the original headers, and the stack if
-the sink has removed it), so its bytes are the frame's, up to a little after the stack, and nothing that
-`encode_reports` would have to make up: addresses of tunnels, TCP flags, domain-specific metadata.
+A report contains the packet with its INT (Telemetry Report 2.0, 3.2: the original headers, and the stack if
+the sink has removed it). Its bytes are copied from the frame, up to a little after the stack. So it has
+values that `encode_reports` would have to invent: addresses of tunnels, TCP flags, domain-specific metadata.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ _LINK_BYTES = {Link.NULL: 4, Link.LINUX_SLL: 16, Link.LINUX_SLL2: 20}
 
 
 def carries_stack(rows: Records) -> npt.NDArray[np.bool_]:
-    """Which REPORT rows are packets with INT-MD that were read without a fault, bool [rows]."""
+    """Which REPORT rows are packets with INT-MD that were read without an error, bool [rows]."""
     return np.asarray((rows["reason"] == 0) & (rows["int_version"] <= 20) & (rows["int_mode"] == Mode.MD))
 
 
 def enclose(
     frames: FrameBatch, rows: Records, *, version: int, node_id: int, hw_id: int, sequence: int
 ) -> FrameBatch:
-    """Reports (version 5, 10 or 20) of REPORT rows that were read in `frames`, as payloads of UDP, in order.
+    """Reports (version 5, 10 or 20) for REPORT rows that were read from `frames`, as UDP payloads, in order.
 
-    They are tracked flows (F), Ethernet inside; `sequence` is the number of the first.  A frame of another
-    link type gets an Ethernet header of zeros.  The time of a 0.5 or 1.0 is the frame's, its low 32 bits.
+    They are about tracked flows (F), with Ethernet inside; `sequence` is the sequence number of the first.  A
+    frame of another link type gets an Ethernet header of zeros.  In 0.5 and 1.0, the time is the low 32 bits
+    of the frame's.
     """
     from ...base.jit import readonly
     from . import encapsulate_kernel as kernel
@@ -42,7 +43,7 @@ def enclose(
     for link, size in _LINK_BYTES.items():
         starts[each["link"] == link] = size
     stack = 12 + 4 * rows["hop_words"].astype(np.uint32) * rows["hop_count"]
-    stack[rows["ds_flags"] != 0] = _STACK  # what the source alone added has no size here
+    stack[rows["ds_flags"] != 0] = _STACK  # the size of metadata from the source alone is unknown here
     lengths = np.minimum(each["length"], rows["int_at"] + stack + np.uint32(BEHIND)) - starts
     options = np.array([version, node_id, hw_id, sequence], np.uint64)
     out = np.empty(int(lengths.sum(dtype=np.int64)) + _HEADERS * len(rows), np.uint8)

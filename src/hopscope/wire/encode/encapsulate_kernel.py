@@ -1,4 +1,4 @@
-"""Reports around packets as they were captured: headers written, packets copied."""
+"""Reports around captured packets: writes the headers and copies the packets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import put_report_kernel as report
 
 VERSION, NODE, HW, SEQUENCE = range(4)
 OPTIONS = 4
-"""What `options` holds, by index; SEQUENCE is the number of the first report."""
+"""Indices into `options`; SEQUENCE is the sequence number of the first report."""
 ETHERNET, PAYLOAD = U64(Link.ETHERNET), U64(Link.UDP_PAYLOAD)
 LOW_32 = U64(0xFFFFFFFF)
 INNER_ETHERNET = U64(3)
@@ -52,8 +52,8 @@ def put_headers(out: Any, at: Any, options: Any, number: Any, time: Any, inner: 
 def enclose(
     arena: Any, frames: Any, rows: Any, starts: Any, lengths: Any, options: Any, out: Any, made: Any
 ) -> Any:
-    """Write one datagram a row: report headers, and `lengths` bytes of its frame from `starts` on. `made`
-    are FRAME records of them; returns the bytes written.
+    """Write one datagram per row: report headers, and `lengths` bytes of its frame from `starts` on. `made`
+    gets their FRAME records; returns the bytes written.
     """
     at = U64(0)
     for i in range(len(rows)):
@@ -64,7 +64,7 @@ def enclose(
         number = options[SEQUENCE] + U64(i)
         inner = count + (put.SIZE_ETHERNET if bare else U64(0))
         at = put_headers(out, at, options, number, U64(frame.time_ns), inner)
-        if bare:  # neither end's MAC address is known
+        if bare:  # the MAC addresses of both ends are unknown
             put.put64(out, at, U64(0))
             put.put32(out, at + U64(8), U64(0))
             put.put16(out, at + put.ETHERNET_TYPE, put.IPV4 if arena[start] >> U8(4) == U8(4) else put.IPV6)

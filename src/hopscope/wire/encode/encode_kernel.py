@@ -1,4 +1,4 @@
-"""The batch encoder: REPORT and HOP rows to frames, byte for byte what encode_scalar.py writes."""
+"""The batch encoder: REPORT and HOP rows to frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .put_int_kernel import HAS_FLOW, put_inner
 
 PORT, SPORT, COLLECTOR_HI, COLLECTOR_LO, DSCP, INNER_IP, CHECK, LINK = range(8)
 OPTIONS = 8
-"""What `options` holds, by index: UDP ports, collector's address, DSCP of INT, three switches."""
+"""Indices into `options`: UDP ports, collector's address, DSCP of INT, three switches."""
 UDP_PAYLOAD = U64(Link.UDP_PAYLOAD)
 MAPPED = U64(0xFFFF)
 

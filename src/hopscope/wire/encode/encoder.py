@@ -1,4 +1,4 @@
-"""Reports to frames: what simulated switches, sinks and benches send."""
+"""Reports to frames, for simulated switches, sinks and benchmarks."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from ..records import (
 
 
 def new_reports(count: int, version: int = 20) -> Records:
-    """REPORT [count], with what is usual set: version (5, 10, 20), carried FLOW and PORTS, UDP over IPv4,
-    tracked.
+    """REPORT [count] with usual values: version (5, 10, 20), carried FLOW and PORTS, UDP over IPv4, tracked.
 
     Addresses are ::ffff:a.b.c.d: the high halves are 0, and `mapped_v4` makes the low ones.
     """
@@ -49,7 +48,7 @@ def mapped_v4(
 
 
 def new_hops(count: int, instructions: int = 0) -> Records:
-    """HOP [count], zero but for `present`, which is what the bits of an INT 2.x `instructions` stand for."""
+    """HOP [count] of zeros, except for `present`, which has the values that INT 2.x `instructions` name."""
     hops = np.zeros(count, HOP)
     present = sum(1 << bit for bit in range(9) if instructions >> (15 - bit) & 1)
     hops["present"] = present | (Have.CHECKSUM_COMPLEMENT if instructions & 1 else 0)
@@ -72,18 +71,19 @@ def encode_reports(
     Reads of each REPORT row: version (5, 10, 20), kind (0.5: DROP sends the drop header, QUEUE the
     switch-local one, else plain; 2.0: INNER sends an inner-only report), flags, hw_id, sequence (2.0: 22
     bits), node_id, ingress_time (0.5, 1.0), source, time_ns; with `carried` FLOW the inner packet:
-    ip_version, src, dst, proto, sport, dport; inner_length is what its IP header states when it is more
-    than what is there (the packet was cut). int_version (0 none, 5, 10, 20), instructions, hop_words (0:
-    what instructions imply), remaining_hops, int_flags, domain_id, ds_*, and `hops[first_hop : first_hop +
-    hop_count]` in path order make INT; int_mode MX (2.x) writes the header alone.  `null` bits of hops write
-    all ones; packet_id is the inner IPv4 packet's identification.  With `carried` OWN_HOP,
-    `hops[first_hop + hop_count]` is the report's metadata, by its `present` bits; with DROP_REASON,
-    queue_id and drop_reason go with it.  A row with `index` > 0 (2.0) joins the frame of the row before it.
+    ip_version, src, dst, proto, sport, dport; inner_length is the length in its IP header if that is longer
+    than the packet (which was cut). int_version (0 none, 5, 10, 20), instructions, hop_words (0: as
+    instructions imply), remaining_hops, int_flags, domain_id, ds_*, and `hops[first_hop : first_hop +
+    hop_count]` in path order make INT; int_mode MX (2.x) writes only the header.  `null` bits of hops write
+    all ones; packet_id is the inner IPv4 packet's identification.  With `carried` OWN_HOP, `hops[first_hop +
+    hop_count]` is the report's metadata, by its `present` bits; with DROP_REASON, it includes queue_id and
+    drop_reason.  A row with `index` > 0 (2.0) joins the frame of the row before it.
 
-    `link` is ETHERNET (complete frames, right lengths and IPv4 checksums) or UDP_PAYLOAD.  `dscp` marks inner
-    packets that carry INT.  `inner_ip` sends inner packets without Ethernet if the version can.
-    `udp_checksum` computes the outer UDP checksum; it is 0 otherwise, but never over IPv6.
-    Raises ValueError if a value does not fit its header.
+    `link` is ETHERNET (complete frames, correct lengths and IPv4 checksums) or UDP_PAYLOAD.  `dscp` marks
+    inner packets that carry INT.  `inner_ip` sends inner packets without Ethernet if the version supports
+    this.
+    `udp_checksum` computes the outer UDP checksum; otherwise it is 0, except over IPv6.  Raises ValueError if
+    a value does not fit its header.
     """
     number = number_of(collector)
     _check(batch)
@@ -116,7 +116,7 @@ def encode_reports(
 
 
 _HEADERS = 62 + 8 + 12 + 64 + 74 + 20 + 4
-"""Maximum bytes of a report's frame but for its stack: outer headers, report, metadata, inner headers, INT,
+"""Maximum bytes of a report's frame without its stack: outer headers, report, metadata, inner headers, INT,
 padding.
 """
 _LIMITS = (("hw_id", 63), ("hop_words", 31), ("inner_length", 65535), ("hop_count", MAX_HOPS))
@@ -124,7 +124,7 @@ _LIMITS_24 = ("queue_occupancy", "buffer_occupancy", "queue_congestion")
 
 
 def _check(batch: ReportBatch) -> None:
-    """Raise ValueError, with the row, where a value does not fit its header."""
+    """Raise ValueError, with the row, if a value does not fit its header."""
     rows, hops = batch.reports, batch.hops
     for name, most in _LIMITS:
         _reject(rows[name] > most, f"{name} is above {most}")
@@ -156,7 +156,7 @@ def _reject(bad: npt.NDArray[np.bool_], why: str, what: str = "report") -> None:
 
 @lru_cache(maxsize=1)
 def _words() -> npt.NDArray[np.uint8]:
-    """Words that an instruction bitmap stands for, uint8 [3 versions, 65536]."""
+    """Words of a hop with each instruction bitmap, uint8 [3 versions, 65536]."""
     words = np.zeros((3, 65536), np.uint8)
     bitmap = np.arange(65536)
     for version, items in enumerate((layout.HOP_0_5, layout.HOP_1_0, layout.HOP_2_0)):

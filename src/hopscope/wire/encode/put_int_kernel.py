@@ -82,9 +82,7 @@ assert 1 << CONGESTION_BIT == Have.QUEUE_CONGESTION  # the last that has a slot 
 
 @inlined
 def put_hop(out: Any, at: Any, size: Any, plans: Any, base: Any, reserved: Any, wide: Any, hop: Any) -> None:
-    """Write the metadata of one hop; what the bitmap does not define is all ones, domain-specific room is
-    0.
-    """
+    """Write the metadata of one hop; undefined items are all ones, domain-specific room is 0."""
     present = plans[base + U64(PRESENT)]
     slot = base + U64(SLOTS)
     if size != plans[base + U64(WORDS)] << U64(2) or plans[base + U64(BITS)] & reserved:
@@ -144,7 +142,7 @@ def put_time(out: Any, at: Any, wide: Any, value: Any) -> None:
 
 @kernel
 def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any) -> None:
-    """Write all ones for the bitmap's words, 0 after them."""
+    """Write all ones for the bitmap's words, and 0 after them."""
     words = plans[base + U64(WORDS)] << U64(2)
     if present & CHECKSUM:
         words -= U64(4)
@@ -154,7 +152,7 @@ def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any)
 
 @inlined
 def put_domain(out: Any, at: Any, row: Any) -> None:
-    """Write instructions, domain and what is domain-specific in a header of 2.x."""
+    """Write instructions, domain and domain-specific fields of a header of 2.x."""
     first = put.bits(INSTRUCTIONS, row.instructions) | put.bits(DOMAIN, row.domain_id)
     put.put_word(out, at, INSTRUCTIONS, first)
     last = put.bits(DS_INSTRUCTION, row.ds_instruction) | put.bits(DS_FLAGS, row.ds_flags)

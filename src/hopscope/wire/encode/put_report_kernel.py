@@ -29,12 +29,12 @@ DROPPED, CONGESTED = U64(Flag.DROPPED), U64(Flag.CONGESTED)
 TRACKED, INTERMEDIATE = U64(Flag.TRACKED), U64(Flag.INTERMEDIATE)
 AT_DROP = U64(SLOTS + 10)
 REASON = U64(1 << 16)
-"""In what `have_of` returns: the drop reason, which has no bit in `present`."""
+"""Bit in the result of `have_of` for the drop reason, which has no bit in `present`."""
 HAVE_1_0, HAVE_2_0 = (
     np.array([REASON if item is layout.DROP else item.have for item in items], np.uint64)
     for items in (layout.OWN_1_0, layout.OWN_2_0)
 )
-"""What each bit of RepMdBits stands for."""
+"""Meaning of each bit of RepMdBits."""
 UNUSED_1_0 = U64(16 - layout.REPORT_1_0.field("metadata_bits").bits)
 """Bits of a bitmap of 16 that a Report 1.0 does not have."""
 DROP_QUEUE, DROP_REASON = word(layout.DROP.fields, "queue_id"), word(layout.DROP.fields, "drop_reason")
@@ -81,7 +81,7 @@ TO_THE_END = U64(0xFF)
 
 @inlined
 def marks(row: Any, dropped: Any, congested: Any, tracked: Any) -> Any:
-    """D, Q and F in their fields."""
+    """The flags D, Q and F, shifted to their fields."""
     flags = U64(row.flags)
     return (
         put.bits(dropped, flags & DROPPED != U64(0))
@@ -92,7 +92,7 @@ def marks(row: Any, dropped: Any, congested: Any, tracked: Any) -> Any:
 
 @inlined
 def have_of(row: Any, hops: Any) -> Any:
-    """`present` of the report metadata, and REASON; 0 without."""
+    """`present` of the report metadata, and REASON; 0 if there is none."""
     have = REASON if U64(row.carried) & put_int.HAS_REASON else U64(0)
     if U64(row.carried) & put_int.HAS_OWN:
         have |= U64(hops[U64(row.first_hop) + U64(row.hop_count)].present)

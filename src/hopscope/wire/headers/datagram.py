@@ -15,22 +15,22 @@ from . import ethernet, tunnel
 
 @dataclass(slots=True)
 class Datagram:
-    """One datagram to a port that a dialect looks for."""
+    """One datagram to a port for which a dialect looks."""
 
     source: int
     """Address, 128 bits, IPv4 as ::ffff:a.b.c.d."""
     error: WireError | None = None
-    """Why its payload cannot be read; what follows has no meaning then."""
+    """Why its payload cannot be read; the fields below then have no meaning."""
     sport: int = 0
     dport: int = 0
     start: int = 0
-    """Where its payload begins in the frame."""
+    """Offset of its payload in the frame."""
     announced: int = 0
-    """Where it ends by its header; the capture may have cut it."""
+    """Its end according to its header; the capture may have cut it."""
 
 
 def find_datagram(raw: bytes, link: int, dialect: Dialect) -> Datagram | None:
-    """The datagram in a frame; None for another packet, or one that is cut before its ports."""
+    """The datagram in a frame; None for another packet, or a packet that is cut before its ports."""
     buf = Buffer(raw)
     try:
         version = _ip_version(buf, link, dialect)

@@ -1,4 +1,4 @@
-"""Ethernet, VLAN, IPv4, IPv6, UDP and TCP: the headers around a report, and around the packet in it."""
+"""Ethernet, VLAN, IPv4, IPv6, UDP and TCP: the headers around a report and of the packet in it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ip:
     protocol: int = 0
     """Protocol after all extension headers."""
     length: int = 0
-    """Bytes of the whole packet, as the header states."""
+    """Length of the whole packet according to the header, bytes."""
     dscp: int = 0
     ecn: int = 0
     ttl: int = 64
@@ -49,7 +49,7 @@ class Ip:
     """IPv4 options, or all IPv6 extension headers."""
     flow_label: int = 0
     checksum: int = 0
-    """As read; IPv4 only. It is not verified: 0 is seen in the wild."""
+    """Checksum as read; IPv4 only. It is not verified, since 0 occurs in practice."""
 
     @property
     def fragment(self) -> bool:
@@ -112,8 +112,8 @@ def push_ethernet(out: bytearray, ethernet: Ethernet) -> None:
 
 
 def pull_link(buf: Buffer, link: int) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """(EtherType, VLAN tags) of a frame's link header, the EtherType of its IP version if it has none; 0
-    if unknown. Raises WireError if it is cut.
+    """(EtherType, VLAN tags) of a frame's link header. Without an EtherType, that of its IP version; 0 if
+    unknown. Raises WireError if it is cut.
     """
     place = Place.OUTER_ETHERNET
     if link == Link.RAW_IP:
@@ -146,12 +146,10 @@ def ip_version_of(ethertype: int) -> int:
 
 
 def pull_ip(buf: Buffer, version: int, place: Place, *, any_length: bool = False) -> Ip:
-    """IPv4 with options or IPv6 with extension headers; what follows the stated length is no longer
-    readable.
+    """IPv4 with options or IPv6 with extension headers; bytes after the stated length can no longer be read.
 
-    Fragments are returned as such (`Ip.fragment`).  `any_length`: an IPv4 length of 0 stands for all that is
-    there.  Raises WireError if the header is cut, is of another
-    version, or states a length that is below its own.
+    Fragments are returned as such (`Ip.fragment`).  `any_length`: an IPv4 length of 0 stands for all bytes.
+    Raises WireError if the header is cut, is of another version, or states a length below its own.
     """
     start = buf.at
     ip = _pull_ipv4(buf, place, any_length) if version == 4 else _pull_ipv6(buf, place)
@@ -206,7 +204,7 @@ def _pull_ipv6(buf: Buffer, place: Place) -> Ip:
         head["payload_length"] + layout.IPV6.size,
         dscp=head["dscp"], ecn=head["ecn"], ttl=head["hop_limit"], flow_label=head["flow_label"],
     )  # fmt: skip
-    while ip.fragment_offset == 0:  # after a later fragment's header there are no headers
+    while ip.fragment_offset == 0:  # fragments other than the first have no further headers
         if ip.protocol == layout.NEXT_FRAGMENT:
             fragment = buf.pull(layout.IPV6_FRAGMENT, place)
             ip.protocol, ip.identification = fragment["next_header"], fragment["identification"]
@@ -229,7 +227,7 @@ def _pull_ipv6(buf: Buffer, place: Place) -> Ip:
 
 
 def push_ip(out: bytearray, ip: Ip) -> None:
-    """Append the header, an IPv4 one with the right checksum; `ip.length` is taken as it is.
+    """Append the header, for IPv4 with the correct checksum; `ip.length` is used unchanged.
 
     IPv6 extension headers are `ip.options` as read; the first one's type must then be in its `next_header`.
     """
@@ -273,7 +271,7 @@ def segment_checksum(ip: Ip, protocol: int, segment: bytes) -> int:
 
 
 def pseudo_header(ip: Ip, protocol: int, length: int) -> bytes:
-    """What checksums of TCP and UDP cover of the IP header before `length` bytes."""
+    """The pseudo header that checksums of TCP and UDP cover, before `length` bytes."""
     width = 4 if ip.version == 4 else 16
     addresses = (ip.source & ((1 << width * 8) - 1)).to_bytes(width, "big")
     addresses += (ip.destination & ((1 << width * 8) - 1)).to_bytes(width, "big")
@@ -286,7 +284,7 @@ def pull_udp(buf: Buffer, place: Place) -> Udp:
 
 
 def push_udp(out: bytearray, udp: Udp) -> None:
-    """Append the header as it is."""
+    """Append the header unchanged."""
     push(
         out,
         layout.UDP,

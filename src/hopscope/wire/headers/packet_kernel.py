@@ -1,8 +1,7 @@
 """Link, IP, TCP and UDP headers for the batch decoder. Offsets are indices into the arena, all numbers
 uint64.
 
-A result code is 0, or `reason << 8 | place`; the offset that comes with it is where the rejected header
-begins.
+A result code is 0, or `reason << 8 | place`; the offset returned with it is that of the rejected header.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def word(header: Header, name: str) -> tuple[U64, U64, U64]:
 
 
 def byte(header: Header, name: str) -> U64:
-    """Offset of a field that begins on a byte."""
+    """Offset of a field that begins at a byte boundary."""
     return U64(header.field(name).at // 8)
 
 
@@ -68,7 +67,7 @@ def get(buf: Any, at: Any, field: Any) -> Any:
 
 @inlined
 def lacks(at: Any, size: Any, end: Any, limit: Any) -> Any:
-    """0, or why `size` bytes cannot be read at `at`: past `end` truncated, past `limit` bad_length."""
+    """0, or why `size` bytes cannot be read at `at`: `truncated` past `end`, `bad_length` past `limit`."""
     if at + size <= limit:
         return NONE
     return TRUNCATED if at + size > end else BAD_LENGTH
@@ -76,7 +75,7 @@ def lacks(at: Any, size: Any, end: Any, limit: Any) -> Any:
 
 @inlined
 def is_tag(type_: Any) -> Any:
-    """Whether an EtherType is a VLAN tag's."""
+    """Whether an EtherType announces a VLAN tag."""
     return type_ == TAG_0 or type_ == TAG_1 or type_ == TAG_2
 
 
@@ -98,7 +97,7 @@ def tags(buf: Any, at: Any, end: Any, limit: Any, type_: Any) -> Any:
 @inlined
 def ethernet(buf: Any, at: Any, end: Any, limit: Any) -> Any:
     """(reason, offset, EtherType, tags, VLAN id of the last) after an Ethernet header; with a reason, the
-    offset of what is cut.
+    offset of the header that is cut.
     """
     why = lacks(at, SIZE_ETHERNET, end, limit)
     if why:
@@ -119,8 +118,8 @@ def ip_version(type_: Any) -> Any:
 
 @kernel
 def other_link(buf: Any, at: Any, end: Any, link: Any) -> Any:
-    """(reason, offset, EtherType, tags, VLAN id of the last) after a link header that is not Ethernet's; the
-    EtherType of the IP version if it has none, 0 if unknown.
+    """(reason, offset, EtherType, tags, VLAN id of the last) after a link header other than Ethernet's.
+    Without an EtherType, that of the IP version; 0 if unknown.
     """
     if link == RAW_IP:
         if at >= end:
@@ -150,7 +149,7 @@ def other_link(buf: Any, at: Any, end: Any, link: Any) -> Any:
 def ipv4(buf: Any, at: Any, end: Any, limit: Any, any_length: Any) -> Any:
     """(reason, offset, protocol, DSCP, stated length, fragment: 1 later 2 first) of an IPv4 header.
 
-    `any_length`: a length of 0 stands for all that is there.
+    `any_length`: a length of 0 stands for all bytes.
     """
     why = lacks(at, SIZE_IPV4, end, limit)
     if why:

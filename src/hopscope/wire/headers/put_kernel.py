@@ -73,7 +73,7 @@ def put64(out: Any, at: Any, value: Any) -> None:
 
 @inlined
 def bits(field: Any, value: Any) -> Any:
-    """A value in its place in its 32-bit word, for `put_word`; `field` is a constant made by `word`."""
+    """A value shifted to its place in its 32-bit word, for `put_word`; `field`: a constant from `word`."""
     return (U64(value) & field[2]) << field[1]
 
 
@@ -125,7 +125,7 @@ def put_ip(
 
 @inlined
 def put_udp(out: Any, at: Any, sport: Any, dport: Any, length: Any) -> Any:
-    """Write a UDP header without checksum; `length` is with this header. Returns the offset after it."""
+    """Write a UDP header without checksum; `length` includes this header. Returns the offset after it."""
     put_word(out, at, UDP_SPORT, bits(UDP_SPORT, sport) | bits(UDP_DPORT, dport))
     put_word(out, at, UDP_LENGTH, bits(UDP_LENGTH, length))
     return at + SIZE_UDP
@@ -136,8 +136,8 @@ def put_outer(
     out: Any, start: Any, end: Any, six: Any, check: Any, sport: Any, dport: Any,
     src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any,
 ) -> None:  # fmt: skip
-    """Write Ethernet, IP and UDP before a payload that ends at `end`; `check`: with a UDP checksum, as
-    IPv6 always has one.
+    """Write Ethernet, IP and UDP before a payload that ends at `end`; `check`: with a UDP checksum, which
+    IPv6 always has.
     """
     at = put_ethernet(out, start, IPV6 if six else IPV4)
     version = U64(6) if six else U64(4)

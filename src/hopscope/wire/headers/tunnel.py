@@ -1,7 +1,7 @@
 """Tunnels on the way into a packet: MPLS, GRE, ERSPAN, VXLAN, VXLAN-GPE, Geneve and GTP-U.
 
 Each `pull_x` reads one header, and returns what follows it (`rules.Next`; NOTHING also for a form that is not
-read, such as another version) and, where the header has one, the tunnel's id: VNI, GRE key or TEID. All raise
+read, such as another version) and the tunnel's id (VNI, GRE key or TEID), if the header has one. All raise
 WireError if the header is cut.
 """
 
@@ -55,8 +55,8 @@ def _by_nibble(buf: Buffer) -> Next:
 
 
 def pull_mpls(buf: Buffer, table: Table) -> Found:
-    """Labels to the bottom of their stack. Its first 4 bits give what they carry: IP, or Ethernet with
-    or without a control word in front (RFC 4385), which the EtherType decides.
+    """Read labels to the bottom of their stack. The 4 bits after it tell what follows: IP, or Ethernet with
+    or without a control word before it (RFC 4385), which the EtherType decides.
     """
     for _ in range(layout.MAX_LABELS):
         if buf.pull(layout.MPLS, Place.TUNNEL)["bottom"]:

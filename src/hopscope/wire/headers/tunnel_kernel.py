@@ -1,7 +1,7 @@
-"""Tunnels on the way into a packet, for the batch decoder: the checks of tunnel.py, in the same order.
+"""Tunnels on the way into a packet, for the batch decoder: with the checks of tunnel.py, in the same order.
 
-Each reader returns (code, offset after, what follows, tunnel id, whether there is an id); with a code, the
-offset of the rejected header.
+Each reader returns (code, offset after the header, what follows, tunnel id, whether there is an id); with a
+code, the offset is that of the rejected header.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def mpls(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 @kernel
 def is_frame(buf: Any, at: Any, limit: Any) -> Any:
-    """Whether the EtherType of a frame at `at` is one that is read."""
+    """Whether the EtherType of a frame at `at` can be read."""
     at += ETHERNET_TYPE
     if at + U64(2) > limit:
         return False

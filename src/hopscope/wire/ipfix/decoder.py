@@ -27,8 +27,8 @@ class IpfixDecoder:
     """Decodes messages of IPFIX and NetFlow 9; its blocks are reused, so a result is valid until the next
     call.
 
-    It knows at most 1,024 observation domains and 2,048 templates; see `domains` for what is forgotten when.
-    The first decoder compiles its kernel, or loads it from the cache.
+    It remembers at most 1,024 observation domains and 2,048 templates; `domains` says when these are
+    forgotten. The first decoder compiles its kernel, or loads it from the cache.
     """
 
     def __init__(self, nodes: NodeIds | None = None, frames: int = 1024) -> None:
@@ -52,8 +52,8 @@ class IpfixDecoder:
         self._early = self._options = self._rejected = 0
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
-        """A report for each flow record; a rejected one for each damaged message, set or template. A message
-        without flow records is a report without contents.
+        """A report for each flow record; a rejected report for each damaged message, set or template. A
+        message without flow records becomes a report without contents.
         """
         self._counts[Count.REPORTS] = self._counts[Count.HOPS] = 0
         if len(batch):
@@ -70,7 +70,7 @@ class IpfixDecoder:
         )
 
     def counts(self) -> dict[str, int]:
-        """What it has read so far, and what it knows now, by name."""
+        """Counts so far, and numbers of known domains and templates, by name."""
         return {
             "ipfix_flow_records": int(self._counts[Count.RECORDS]),
             "ipfix_options_records": self._options,
@@ -84,7 +84,7 @@ class IpfixDecoder:
         }
 
     def _rows_of(self, batch: FrameBatch) -> npt.NDArray[np.int64]:
-        """Row of each message's domain, int64 [frames]; -1 without a whole header of a known version."""
+        """Row of each message's domain, int64 [frames]; -1 without a complete header of a known version."""
         frames = batch.frames
         arena = batch.arena
         rows = np.full(len(frames), -1, np.int64)
@@ -102,7 +102,7 @@ class IpfixDecoder:
     def _run(
         self, arena: npt.NDArray[np.uint8], frames: Records, rows: npt.NDArray[np.int64], again: bool = False
     ) -> None:
-        """Decode messages: the kernel reads data, and what it does not read is read here."""
+        """Decode messages: the kernel reads data sets, all other sets are read here."""
         state = self._state
         state[:] = 0
         state[State.AGAIN] = again
@@ -122,7 +122,7 @@ class IpfixDecoder:
         self._hops = with_room(self._hops, int(self._counts[Count.HOPS]), room + MARGIN)
 
     def _take_set(self, arena: npt.NDArray[np.uint8], frame: np.void, domain: Domain) -> None:
-        """Templates, options, or data whose template is not known."""
+        """Read a set of templates or options, or of data whose template is unknown."""
         origin = int(frame["offset"])
         set_id, at, end = (int(self._state[slot]) for slot in (State.SET_ID, State.SET_AT, State.SET_END))
         version = int(arena[origin]) << 8 | int(arena[origin + 1])
@@ -160,13 +160,13 @@ class IpfixDecoder:
                 self.domains.put_sampler(domain, *found)
 
     def _run_again(self, released: list[tuple[Domain, WaitingSet, int, int]]) -> None:
-        """Decode sets whose template has arrived, with the time of its arrival: times never go back."""
+        """Decode sets whose template has arrived, with its time of arrival, so that times never go back."""
         frames = np.array([waiting.frame for _, waiting, _, _ in released])
         lengths = np.array([len(waiting.message) for _, waiting, _, _ in released], np.uint64)
         messages = bytearray(b"".join(waiting.message for _, waiting, _, _ in released))
         frames["time_ns"] = [time_ns for _, _, _, time_ns in released]
         frames["offset"], frames["length"] = np.cumsum(lengths) - lengths, lengths
-        for frame in frames:  # the length of an IPFIX message is that of the set that is left
+        for frame in frames:  # the length of an IPFIX message becomes that of the remaining set
             at = int(frame["offset"])
             if messages[at + 1] == layout.IPFIX:
                 messages[at + 2 : at + 4] = int(frame["length"]).to_bytes(2, "big")

@@ -1,7 +1,6 @@
-"""What is known of exporters: their observation domains, templates, samplers, and data that waits for a
-template.
+"""State of exporters: their observation domains, templates, samplers, and data that waits for a template.
 
-All of it is bounded, and forgotten if it is not used: the tables are those that the kernel reads.
+All tables are bounded, and unused entries are forgotten; the kernel reads the same tables.
 """
 
 from __future__ import annotations
@@ -34,27 +33,27 @@ TEMPLATE_SECONDS = 1800
 WAITING_SECONDS = 60
 """Time for which data waits for its template, s."""
 WAITING_SETS = 64
-"""Most data sets of a domain that wait."""
+"""Maximum number of waiting data sets of a domain."""
 WAITING_BYTES = 4 * 1024 * 1024
-"""Most bytes of all domains that wait."""
+"""Maximum bytes of waiting data sets of all domains."""
 Key = tuple[int, int, int, int]
 """Address of the exporter (high, low half), version, and id of the domain."""
 
 
 @dataclass(slots=True)
 class WaitingSet:
-    """A data set whose template has not come yet."""
+    """A data set whose template has not arrived yet."""
 
     template_id: int
     message: bytes
     """The header of its message, and the set."""
     frame: np.void
-    """FRAME of the datagram that it came in."""
+    """FRAME of the datagram in which it arrived."""
 
 
 @dataclass(slots=True)
 class KnownTemplate:
-    """A template, and when it was last received."""
+    """A template, and the time at which it was last received."""
 
     template: Template
     seen_ns: int
@@ -84,24 +83,24 @@ class Domains:
         self._free = list(range(TEMPLATES))
         self._free_rows = list(range(DOMAINS))
         self._known: dict[Key, Domain] = {}
-        """The one that was silent longest first."""
+        """Domains by key, the one that was silent longest first."""
         self._by_row: dict[int, Domain] = {}
         self._looked_ns = 0
         self._waiting_bytes = 0
         self.expired = 0
-        """Data sets whose template did not come in time, or for which there was no room."""
+        """Number of data sets whose template did not arrive in time, or for which there was no room."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     @property
     def template_count(self) -> int:
-        """Templates of all domains."""
+        """Number of templates of all domains."""
         return sum(len(domain.templates) for domain in self._known.values())
 
     @property
     def waiting_count(self) -> int:
-        """Data sets that wait for their template."""
+        """Number of data sets that wait for their template."""
         return sum(len(domain.waiting) for domain in self._known.values())
 
     def of_row(self, row: int) -> Domain:
@@ -109,8 +108,8 @@ class Domains:
         return self._by_row[row]
 
     def find(self, key: Key, now_ns: int) -> int:
-        """Row of a domain; a new one takes that of the domain that was silent longest, if there are as many
-        as there can be.
+        """Row of a domain; if the table is full, a new domain takes the row of the one that was silent
+        longest.
         """
         domain = self._known.pop(key, None)
         if domain is None:
@@ -120,7 +119,7 @@ class Domains:
             self._by_row[domain.row] = domain
             row = self.rows[domain.row]
             row["node_id"] = node_of(self._nodes, key[0], key[1])
-            # far from what it was if it was known before: no number seems to come twice
+            # far from its previous numbers, if it was known before, so that none appears to be a duplicate
             row["sequence"] = (now_ns // SECOND << 26) & 0xFFFFFFFF
             row["hw_id"] = (key[3] ^ key[3] >> 8 ^ key[3] >> 16 ^ key[3] >> 24) & 0xFF
         domain.seen_ns = now_ns
@@ -128,7 +127,7 @@ class Domains:
         return domain.row
 
     def put(self, domain: Domain, template: Template, now_ns: int) -> bool:
-        """Store a template, or withdraw it if it has no fields. False: no room for it, or too many fields."""
+        """Store a template, or withdraw it if it has no fields. False: no room, or too many fields."""
         if not template.fields:
             ids = [template.id]
             if template.id in (layout.TEMPLATES, layout.OPTIONS):  # all of a kind (RFC 7011 8.1)
@@ -157,7 +156,7 @@ class Domains:
         return True
 
     def put_sampler(self, domain: Domain, sampler: int, rate: int) -> None:
-        """Store the rate of a sampler, packets per sampled packet; in a full table, in the last place."""
+        """Store the rate of a sampler, packets per sampled packet; in the last place if there is no room."""
         row = self.rows[domain.row]
         known = row["sampler"][: int(row["samplers"])].tolist()
         at = known.index(sampler) if sampler in known else min(len(known), SAMPLERS - 1)
@@ -165,7 +164,7 @@ class Domains:
         row["samplers"] = max(len(known), at + 1)
 
     def wait(self, domain: Domain, waiting: WaitingSet) -> None:
-        """Keep a data set until its template comes."""
+        """Keep a data set until its template arrives."""
         if len(domain.waiting) >= WAITING_SETS or self._waiting_bytes + len(waiting.message) > WAITING_BYTES:
             self.expired += 1
             return
@@ -173,7 +172,7 @@ class Domains:
         self._waiting_bytes += len(waiting.message)
 
     def released(self, domain: Domain, template_id: int) -> list[WaitingSet]:
-        """The data sets that waited for this template."""
+        """Remove and return the data sets that waited for this template."""
         found = [waiting for waiting in domain.waiting if waiting.template_id == template_id]
         if found:
             domain.waiting = deque(left for left in domain.waiting if left.template_id != template_id)
@@ -181,7 +180,7 @@ class Domains:
         return found
 
     def expire(self, now_ns: int) -> None:
-        """Forget what is too old; called with every batch, it looks once per second."""
+        """Forget old entries; called with every batch, but checks only once per second."""
         if abs(now_ns - self._looked_ns) < SECOND:
             return
         self._looked_ns = now_ns
@@ -221,10 +220,10 @@ class Domains:
 
 
 def _columns(template: Template) -> list[tuple[int, int, Column]]:
-    """(offset, length, column) of each field that is read. With fields of variable length: of all fields, and
-    offsets are 0.
+    """(offset, length, column) of each field that is read. If a field has variable length: of all fields,
+    with offsets of 0.
 
-    An address that does not have its size is skipped, and of two fields of one column the first is read.
+    An address of a wrong size is skipped; if two fields have the same column, the first is read.
     """
     found: list[tuple[int, int, Column]] = []
     taken: set[Column] = set()

@@ -1,4 +1,4 @@
-"""IPFIX messages: what a simulated exporter sends."""
+"""IPFIX messages of a simulated exporter."""
 
 from __future__ import annotations
 

@@ -54,15 +54,15 @@ FIRST_DATA, VARIABLE = U64(layout.FIRST_DATA), U64(layout.VARIABLE)
 LOW_32, LAST_PORT = U64(0xFFFFFFFF), U64(0xFFFE)
 LONGEST = U64(LOW_32 - U64(1))
 AHEAD = U64(1 << 24)
-"""Most records that can be missing at once: further ahead, the exporter has begun again,"""
+"""Most records that can be missing at once: if a message is further ahead, the exporter has restarted."""
 BEHIND = U64(1 << 16)
-"""… and most that a late message can be behind: it stays counted as missing. But if two such messages follow
-each other, exported later than the newest, or so long before it that the clock was set back, the exporter has
-begun again. If then a message goes on with the old numbers, two exporters share the domain: nothing is
-missing between their numbers.
+"""Most records that a late message can be behind; its records stay counted as missing. But if two such
+messages follow each other, exported later than the newest, or so long before it that the clock was set back,
+the exporter has restarted. If a message then continues the old numbers, two exporters share the domain, and
+nothing is missing between their numbers.
 """
 LATE_SECONDS = U64(60)
-"""How long before the newest message a late one is exported at most."""
+"""Longest time before the newest message at which a late message was exported."""
 TCP, UDP = U64(6), U64(17)
 
 
@@ -74,7 +74,7 @@ def has(columns: Any, column: Any) -> Any:
 
 @kernel
 def number_at(buf: Any, at: Any, length: Any) -> Any:
-    """Unsigned number of 1 to 8 bytes (RFC 7011 6.2); of a longer field, its last 8 bytes."""
+    """Unsigned number of 1 to 8 bytes (RFC 7011 6.2); for a longer field, its last 8 bytes."""
     if length == U64(4):
         return be32(buf, at)
     if length == U64(2):
@@ -113,7 +113,7 @@ def read_variable(buf: Any, at: Any, end: Any, fields: Any, first: Any, count: A
 
 @inlined
 def rate_of(domain: Any, columns: Any, values: Any) -> Any:
-    """Packets for each that was counted: by the record, its sampler, or the only sampler of the domain."""
+    """Packets per counted packet: by the record, its sampler, or the only sampler of the domain."""
     if has(columns, RATE):
         return max(values[RATE], U64(1))
     if has(columns, SAMPLER):
@@ -127,7 +127,7 @@ def rate_of(domain: Any, columns: Any, values: Any) -> Any:
 
 @inlined
 def put_flow(row: Any, columns: Any, values: Any) -> None:
-    """The flow of a record; where it has addresses of both versions, that which is not 0."""
+    """Write the flow of a record; if it has addresses of both versions, the one that is not 0."""
     protocol = values[PROTOCOL] & U64(0xFF) if has(columns, PROTOCOL) else NONE
     if has(columns, SOURCE_4) and (
         not has(columns, SOURCE_HI) or values[SOURCE_4] != NONE or values[DESTINATION_4] != NONE
@@ -152,7 +152,7 @@ def put_flow(row: Any, columns: Any, values: Any) -> None:
 
 @inlined
 def put_hop(hop: Any, node: Any, columns: Any, values: Any, packets: Any) -> None:
-    """What an exporter says of its own node."""
+    """Write an exporter's metadata about its own node."""
     clear(hop)
     hop.node_id = node
     present = NODE
@@ -178,7 +178,9 @@ def put_hop(hop: Any, node: Any, columns: Any, values: Any, packets: Any) -> Non
 
 @inlined
 def begin_row(reports: Any, frame: Any, domain: Any, version: Any, state: Any, counts: Any) -> Any:
-    """A row of zeros but for what every row of a message has; the first has the records missing before it."""
+    """Begin a row with the values that all rows of a message have; the first has the records missing before
+    it.
+    """
     row = reports[counts[REPORTS]]
     clear(row)
     row.time_ns = frame.time_ns
@@ -207,7 +209,7 @@ def read_set(
     buf: Any, origin: Any, at: Any, end: Any, frame: Any, domain: Any, version: Any, template: Any,
     fields: Any, first: Any, values: Any, reports: Any, hops: Any, state: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """All records of a data set; what is shorter than a record is padding (RFC 7011 3.3.1)."""
+    """Read all records of a data set; bytes that are shorter than a record are padding (RFC 7011 3.3.1)."""
     columns, size, count = U64(template.columns), U64(template.size), U64(template.fields)
     is_flow = (has(columns, SOURCE_4) and has(columns, DESTINATION_4)) or (
         has(columns, SOURCE_HI) and has(columns, DESTINATION_HI)
@@ -249,7 +251,9 @@ def read_set(
 
 @kernel
 def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, state: Any) -> Any:
-    """Read the header; returns a reject code. Missing are data records (IPFIX) or packets (NetFlow 9)."""
+    """Read the header; returns a reject code. Missing numbers are data records (IPFIX) or packets (NetFlow
+    9).
+    """
     sequence, exported = get(buf, origin, SEQUENCE_9), get(buf, origin, EXPORTED_9)
     state[AT] = SIZE_9
     state[END] = end - origin
@@ -293,7 +297,7 @@ def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, st
 
 @inlined
 def end_message(reports: Any, domain: Any, version: Any, state: Any) -> None:
-    """How many records came, and what the next message's sequence number should be."""
+    """Record the number of records, and the expected sequence number of the next message."""
     if version == VERSION_10:
         records = U64(domain.waited) + state[RECORDS]
         domain.waited = U32(records if state[AGAIN] else NONE)
@@ -312,7 +316,7 @@ def end_message(reports: Any, domain: Any, version: Any, state: Any) -> None:
 
 @inlined
 def next_frame(state: Any) -> None:
-    """Begin with the next message."""
+    """Continue with the next message."""
     state[FRAME] += U64(1)
     state[AT] = NONE
     state[ROWS] = NONE
@@ -325,9 +329,9 @@ def decode_messages(
     buf: Any, frames: Any, rows: Any, domains: Any, slots: Any, templates: Any, fields: Any, values: Any,
     reports: Any, hops: Any, state: Any, counts: Any,
 ) -> Any:  # fmt: skip
-    """Decode messages from where `state` is; returns a Status. `counts` is added to.
+    """Decode messages from the position in `state` on; returns a Status. `counts` is increased.
 
-    A set that is not read here is described in `state`; the next call goes on after it.
+    A set that is not read here is described in `state`; the next call continues after it.
     """
     while state[FRAME] < U64(len(frames)):
         frame = frames[state[FRAME]]

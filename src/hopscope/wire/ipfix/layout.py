@@ -30,7 +30,7 @@ VARIABLE = 0xFFFF
 
 
 class Column(IntEnum):
-    """What is read of a record."""
+    """Value that is read from a record."""
 
     NONE = 0
     """Skipped."""
@@ -76,7 +76,7 @@ COLUMNS: dict[int, Column] = {
     530: Column.DELAY_MEAN,  # pathDelayMeanDeltaMicroseconds
     533: Column.DELAY_SUM,  # pathDelaySumDeltaMicroseconds
 }
-"""Element of IANA's registry to column."""
+"""Columns by element of IANA's registry."""
 ADDRESSES_6 = {
     Column.SOURCE_HI: Column.SOURCE_LO,
     Column.DESTINATION_HI: Column.DESTINATION_LO,
@@ -87,6 +87,10 @@ SAMPLER_IDS = (302, 48)
 INTERVALS = (34, 50)
 """Packets per sampled packet: samplingInterval, samplerRandomInterval."""
 SPACING = (305, 306)
-"""Packets in a row that are sampled, then not: samplingPacketInterval, samplingPacketSpace (RFC 5477)."""
+"""Numbers of consecutive packets that are sampled, and then skipped: samplingPacketInterval,
+samplingPacketSpace (RFC 5477).
+"""
 SHARE = (309, 310)
-"""Packets sampled of a number of packets: samplingSize, samplingPopulation (RFC 5477)."""
+"""Sampled packets, and the number of packets from which they are chosen: samplingSize, samplingPopulation
+(RFC 5477).
+"""

@@ -1,6 +1,4 @@
-"""Templates of IPFIX and NetFlow 9, as they are sent, and records of options, which state how exporters
-sample.
-"""
+"""Templates of IPFIX and NetFlow 9 in messages, and records of options, which state how exporters sample."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ _PRIVATE = 0x8000
 
 
 class TemplateError(Exception):
-    """A set of templates, or of options, that is damaged."""
+    """A damaged set of templates or options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +20,27 @@ class Field:
 
     element: int
     length: int
-    """Bytes; layout.VARIABLE: each value has its own."""
+    """Length, bytes; layout.VARIABLE: each value states its own."""
     pen: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What the records of a set consist of."""
+    """The structure of the records of a set."""
 
     id: int
     fields: tuple[Field, ...]
-    """None: the template is withdrawn (IPFIX)."""
+    """Its fields; empty: the template is withdrawn (IPFIX)."""
     options: bool = False
 
     @property
     def size(self) -> int:
-        """Bytes of a record; the least, if fields are of variable length."""
+        """Size of a record, bytes; the smallest size if fields have variable length."""
         return sum(1 if field.length == layout.VARIABLE else field.length for field in self.fields)
 
     @property
     def variable(self) -> bool:
-        """Whether a field is of variable length."""
+        """Whether any field has variable length."""
         return any(field.length == layout.VARIABLE for field in self.fields)
 
 
@@ -109,7 +107,7 @@ def pull_records(body: bytes, template: Template) -> Iterator[dict[int, int]]:
 
 
 def sampling(record: Mapping[int, int]) -> tuple[int, int] | None:
-    """(sampler, packets for each that it takes) of an options record; None: it states neither."""
+    """(sampler, packets per sampled packet) of an options record; None: it does not state them."""
     rate = 0
     for element in layout.INTERVALS:
         rate = rate or record.get(element, 0)

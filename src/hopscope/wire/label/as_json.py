@@ -33,10 +33,10 @@ def label_objects(
     protocol: int = PROTOCOL_LABEL,
     port: int = LABEL_PORT,
 ) -> Iterator[dict[str, Any]]:
-    """The objects of a batch, in its order; nothing for what carries no labels.
+    """The objects of a batch, in its order; none for frames without labels.
 
-    `labels` are in path order, as LabelItem; those of the published code with its own fields.  What is
-    rejected has `error` and the bytes of its frame.
+    `labels` are in path order, as LabelItem; labels of the published code have their own fields.  Rejected
+    frames have `error` and the bytes of the frame.
     """
     dialect = looked_for(port)
     for number, frame in enumerate(batch.frames, batch.first_packet):
@@ -136,7 +136,7 @@ def _flow(raw: bytes, labelled: Labelled) -> dict[str, Any]:
     buf = Buffer(bytes(own) + raw[labelled.end :])
     try:
         ip = pull_ip(buf, version, Place.INNER_IP)
-    except WireError:  # damaged after the labels: its fixed header is there
+    except WireError:  # damaged after the labels; the fixed header is complete
         ip = pull_ip(Buffer(bytes(own)), 4, Place.INNER_IP) if version == 4 else _fixed(bytes(own))
     src, dst = (address(end >> 64, end & _LOW) for end in (ip.source, ip.destination))
     flow: dict[str, Any] = {"src": src, "dst": dst, "proto": ip.protocol}

@@ -21,10 +21,10 @@ _LOW = (1 << 64) - 1
 
 @dataclass(slots=True)
 class LabelBatch:
-    """What was in a batch of frames."""
+    """The contents of a batch of frames."""
 
     labels: Records
-    """LABEL [labels]; those of one packet follow each other in path order."""
+    """LABEL [labels]; labels of one packet are consecutive, in path order."""
     codes: npt.NDArray[np.uint16]
     """Why a frame, or the rest of a datagram after its last good block, was rejected: 0, or
     `Reason << 8 | Place`, uint16 [frames].
@@ -34,25 +34,25 @@ class LabelBatch:
     other: int
     """Frames without labels."""
     flows: Records
-    """LABEL_FLOW [flows] of the packets whose last hops reported it, in their order."""
+    """LABEL_FLOW [flows] of the packets whose last hop reported the flow, in their order."""
 
     @property
     def refused(self) -> npt.NDArray[np.int64]:
-        """Rejected frames and datagrams by `Reason`, int64 [reasons]; those that were not are at 0."""
+        """Frames and datagrams by `Reason` of rejection, int64 [reasons]; accepted ones are at 0."""
         return np.bincount(self.codes >> 8, minlength=len(Reason))
 
 
 class LabelDecoder:
     """The batch decoder; its blocks are reused, so a result is valid until the next call.
 
-    What a socket received (Link.UDP_PAYLOAD) is a last hop's datagram; any other frame is a packet that
-    carries labels itself, or none.
+    A payload from a socket (Link.UDP_PAYLOAD) is a last hop's datagram; any other frame is a packet with or
+    without labels.
     """
 
     def __init__(
         self, max_hop: int = MAX_HOP, *, protocol: int = layout.PROTOCOL_LABEL, secret: bytes | None = None
     ) -> None:
-        """`secret`: of the hash of who sent a label, `owner`; None: all are 0."""
+        """`secret`: secret of the hash of a label's sender, `owner`; None: all owners are 0."""
         from ...base.jit import readonly
         from . import label_kernel
 
@@ -111,8 +111,8 @@ def flow_of(row: np.void) -> LabelFlow:
 def encode_blocks(
     labels: Records, *, flows: Records | None = None, max_hop: int = MAX_HOP, next_header: int = 0
 ) -> bytes:
-    """A last hop's datagram: a block for each packet of LABEL records, which are in path order; those of
-    LABEL_FLOW records with their flow.
+    """A last hop's datagram: a block for each packet of LABEL records, which are in path order; packets with
+    a LABEL_FLOW record with their flow.
 
     Raises ValueError if a packet has more labels than its option can count.
     """

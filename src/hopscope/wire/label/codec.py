@@ -1,8 +1,8 @@
 """INT-label: labels in packets, and in the datagrams in which last hops send them on.
 
-As in the paper (section 2, Fig. 2), an option and items of 32 bytes stand between the IP header and what it
-carries; the IP header's protocol announces them, and the option keeps the original one. The published code
-puts the same option after an EtherType, with other items. The newest item is the first.
+As in the paper (section 2, Fig. 2), an option and items of 32 bytes are between the IP header and its
+payload; the IP header's protocol announces them, and the option keeps the original protocol. The published
+code puts the same option after an EtherType, with other items. The newest item comes first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Found:
     at: int
     """Offset of the option, or the place to insert it."""
     limit: int
-    """End of the IP packet by its header; of the published form, the frame's."""
+    """End of the IP packet according to its header; in the published form, end of the frame."""
 
 
 def read_labels(
@@ -77,8 +77,9 @@ def read_labels(
 def read_blocks(datagram: bytes, *, max_hop: int = MAX_HOP) -> tuple[list[Labelled], WireError | None]:
     """The labels that a last hop forwards, packet by packet, and why the rest could not be read.
 
-    A block is a packet's option and its items (LABEL_STATE); one without items is rejected. The packet's flow
-    may precede the option; its first byte is a version, and it has 0 in place of an option's count.
+    A block consists of a packet's option and items (LABEL_STATE); a block without items is rejected. The
+    packet's flow may precede the option; its first byte is a version, and it has 0 in place of an option's
+    count.
     """
     buf = Buffer(datagram)
     blocks: list[Labelled] = []
@@ -107,12 +108,11 @@ def push_label(
     tracked: bool = False,
     protocol: int = PROTOCOL_LABEL,
 ) -> bytes:
-    """The Ethernet frame with one more label; `tracked`: the flow of a packet without
-    labels is tracked.
+    """The Ethernet frame with one more label; `tracked`: the flow of a packet without labels is tracked.
 
     Raises WireError if it is damaged, is not an IP packet, is full (MAX_hop labels, or 255 by its count),
-    would be longer than 65,535 bytes, or has an IPv4 checksum of 0xFFFF, which no sender writes and `restore`
-    could not give back.
+    would be longer than 65,535 bytes, or has an IPv4 checksum of 0xFFFF, which no sender writes, and which
+    `restore` could not restore.
     """
     found = _find(frame, Link.ETHERNET)
     published = found is not None and found.form is Form.PUBLISHED
@@ -142,7 +142,7 @@ def push_label(
 
 
 def restore(frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = PROTOCOL_LABEL) -> bytes:
-    """The Ethernet frame as it was before its first label; one without labels as it is.
+    """The Ethernet frame as it was before its first label; a frame without labels is returned unchanged.
 
     The published form keeps its Ethernet type and an option that counts no items, as its sender wrote it.
     Raises WireError if it is damaged.
@@ -173,8 +173,8 @@ def push_flow(out: bytearray, flow: LabelFlow) -> None:
 
 
 def _find(frame: bytes, link: int) -> _Found | None:
-    """The place of labels; None for what is neither an IP packet nor of the published form, or is cut too
-    early. Raises WireError if a source route is damaged.
+    """The place of labels; None for a frame that is neither an IP packet nor of the published form, or that
+    is cut too early. Raises WireError if a source route is damaged.
     """
     buf = Buffer(frame)
     try:
@@ -257,8 +257,8 @@ def _pull_flow(buf: Buffer) -> dict[str, int] | None:
 
 
 def _amend(out: bytearray, found: _Found, old: int, new: int, longer: int) -> None:
-    """Write an IP header's new length and protocol; IPv4's checksum follows by the difference (RFC 1624),
-    so that a wrong one stays wrong and comes back as it was.
+    """Write an IP header's new length and protocol; IPv4's checksum is updated by the difference (RFC 1624),
+    so that a wrong checksum stays wrong, and is restored unchanged.
     """
     ip = found.ip
     length_at, protocol_at = (ip + 4, ip + 6) if found.version == 6 else (ip + 2, ip + 9)

@@ -27,9 +27,9 @@ class LabelFlow:
     """128 bits, IPv4 as ::ffff:a.b.c.d."""
     destination: int
     protocol: int
-    """What follows the labels; in IPv6 it may be an extension header."""
+    """Protocol of the header after the labels; in IPv6 it may be an extension header."""
     source_port: int = 0
-    """0 without ports, and in fragments."""
+    """0 for packets without ports, and for fragments."""
     destination_port: int = 0
 
 
@@ -41,9 +41,9 @@ class Labelled:
     next_header: int
     """The packet's original protocol; in the published form the option's first byte."""
     tracked: bool
-    """Of a tracked flow: each of its switches labels it."""
+    """Whether the flow is tracked, so that each switch labels the packet."""
     items: tuple[LabelItem | PublishedItem, ...]
-    """As on the wire, the newest first."""
+    """Items in the order of the wire, newest first."""
     at: int
     """Offset of the option."""
     end: int
@@ -51,7 +51,7 @@ class Labelled:
     ip: int = 0
     """Offset of the IP header before the option."""
     flow: LabelFlow | None = None
-    """As reported by a last hop, if it is."""
+    """The flow, if a last hop reported it."""
 
     def path(self) -> tuple[LabelItem, ...]:
         """The labels in path order: the source's side first."""

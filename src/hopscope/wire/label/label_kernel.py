@@ -1,4 +1,4 @@
-"""Labels of INT-label in frames and export datagrams, by the rules of label.py. Offsets are indices into the
+"""Labels of INT-label in frames and export datagrams, by the rules of `codec`. Offsets are indices into the
 arena, all numbers uint64; a code is 0, or `reason << 8 | place`.
 """
 
@@ -124,7 +124,7 @@ def option_at(buf: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def pull_flow(buf: Any, at: Any, option: Any, packet: Any, row: Any) -> None:
-    """A LABEL_FLOW row of the flow at `at`."""
+    """Write a LABEL_FLOW row for the flow at `at`."""
     row.src_hi = be64(buf, at + FLOW_SOURCE)
     row.src_lo = be64(buf, at + FLOW_SOURCE + EIGHT)
     row.dst_hi = be64(buf, at + FLOW_DESTINATION)
@@ -156,7 +156,7 @@ def behind_route(buf: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def pull_state(buf: Any, at: Any, row: Any) -> None:
-    """A LABEL row of the item at `at`."""
+    """Write a LABEL row for the item at `at`."""
     row.time_ns = be64(buf, at + STATE_TIME)
     row.node_id = be32(buf, at + STATE_DEVICE)
     row.latency_ns = be32(buf, at + STATE_LATENCY)
@@ -167,7 +167,7 @@ def pull_state(buf: Any, at: Any, row: Any) -> None:
 
 @inlined
 def pull_published(buf: Any, at: Any, row: Any) -> None:
-    """The same of an item of the published code."""
+    """Write a LABEL row for an item of the published code."""
     out = be64(buf, at + OLD_TIME_OUT) >> U64(16)
     inside = ((out - (be64(buf, at + OLD_TIME_IN) >> U64(16))) & ONES_48) * MICROSECOND
     row.time_ns = out * MICROSECOND
@@ -182,7 +182,7 @@ def pull_published(buf: Any, at: Any, row: Any) -> None:
 def pull_labels(
     buf: Any, at: Any, form: Any, count: Any, tracked: Any, packet: Any, labels: Any, first: Any, owner: Any
 ) -> None:
-    """LABEL rows from `first` on of the `count` items after the option at `at`, in path order."""
+    """Write LABEL rows from `first` on for the `count` items after the option at `at`, in path order."""
     for i in range(count):
         row = labels[first + U64(i)]
         place = at + OPTION + (count - ONE - U64(i)) * ITEM
@@ -205,8 +205,8 @@ def decode_frames(
     """Labels of frames, and of datagrams (UDP_PAYLOAD) block by block; returns how many.
 
     `labels` has a row for each 32 bytes of the frames, `flows` for each 72.  `codes`, uint16 [frames]: why a
-    frame, or the rest of a datagram, is rejected.  `keys`, uint64 [2], are those of the hash of a datagram's
-    address, or its IPv6 /64; zeros: it is 0.
+    frame, or the rest of a datagram, is rejected.  `keys`, uint64 [2]: keys of the hash of a datagram's IPv4
+    address or IPv6 /64; zeros: the hash is 0.
     """
     total, packets, other, known = ZERO, ZERO, ZERO, ZERO
     for i in range(len(frames)):

@@ -10,7 +10,7 @@ LABEL = np.dtype(
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the packet in this switch until then
         ("occupancy", "<u4"),  # of the egress queue, bytes
-        ("packet", "<u4"),  # number of its packet among those of the batch: its labels follow each other
+        ("packet", "<u4"),  # number of its packet in the batch; labels of a packet are consecutive
         ("ingress_port", "<u2"),
         ("egress_port", "<u2"),
         ("position", "u1"),  # 0: its packet's first label, the nearest to the source
@@ -19,7 +19,7 @@ LABEL = np.dtype(
         ("owner", "u1"),  # hash of the address that sent the datagram, if the decoder has keys for it
     ]
 )
-"""One label, 32 bytes: what one switch wrote into a packet (INT-label, section 2)."""
+"""One label, 32 bytes: written into a packet by one switch (INT-label, section 2)."""
 
 LABEL_FLOW = np.dtype(
     [

@@ -1,1 +1,1 @@
-"""Taking INT out of packets."""
+"""Removes INT from packets."""

@@ -1,4 +1,4 @@
-"""What the headers around INT say of what follows them: protocols and checksums."""
+"""Fields of headers around INT that depend on their contents: protocols and checksums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ..telemetry.variant_kernel import UDP
 
 @kernel
 def protocol_at(buf: Any, ip: Any) -> Any:
-    """Where an IP header, or the last of its extension headers, names what follows."""
+    """Offset of the field in which an IP header, or the last of its extension headers, names the next
+    protocol.
+    """
     if U64(buf[ip]) >> U64(4) == U64(4):
         return ip + U64(9)
     at, here = ip + U64(6), ip + U64(40)
@@ -33,11 +35,11 @@ def protocol_at(buf: Any, ip: Any) -> Any:
 
 @kernel
 def sum_covered(raw: Any, end: Any, origin: Any, trail: Any, place: Any, removed: Any) -> Any:
-    """The sum that a header's checksum is over, in a packet that ends at `end`; 0 if the packet is cut, or a
-    length contradicts another.
+    """The sum that a header's checksum covers, in a packet that ends at `end`; 0 if the packet is cut, or
+    lengths contradict each other.
 
-    `place`: of the header in the trail; `origin`: where the packet begins in `raw`; `removed`: bytes of INT
-    that are no longer there.
+    `place`: place of the header in the trail; `origin`: offset of the packet in `raw`; `removed`: bytes of
+    INT that were removed.
     """
     header = trail[place]
     at = origin + offset_of(header)

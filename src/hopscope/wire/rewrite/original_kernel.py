@@ -1,4 +1,4 @@
-"""What shim and tail of INT say of the packet as it was before its source."""
+"""Values of the packet before its INT source, from shim and tail of INT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN_DSCP = U64(rules.PLAIN_DSCP)
 
 @kernel
 def after_int(buf: Any, shim: Any, carrier: Any, row: Any, table: Any) -> Any:
-    """(where the INT ends, whether its last four bytes are a tail); 0 if nothing states its length."""
+    """(end of the INT, whether its last four bytes are a tail); 0 if nothing states its length."""
     if carrier == variant.OVER_GENEVE:
         return shim + U64(4) + (get(buf, shim, variant.OPTION_WORDS) << U64(2)), False
     rule, version = variant.shim_rule(buf, shim, carrier, table), U64(row.int_version)
@@ -44,7 +44,7 @@ def original(buf: Any, shim: Any, npt: Any, table: Any) -> Any:
 
 @inlined
 def l4_size(buf: Any, l4: Any, protocol: Any, table: Any) -> Any:
-    """Bytes of a UDP or TCP header in front of its INT."""
+    """Bytes of a UDP or TCP header before its INT."""
     if protocol == variant.UDP:
         return U64(8)
     return U64(20) if table[FIXED_TCP] else get(buf, l4, TCP_WORDS) << U64(2)
@@ -54,7 +54,7 @@ def l4_size(buf: Any, l4: Any, protocol: Any, table: Any) -> Any:
 def original_dscp(
     buf: Any, shim: Any, after: Any, tail: Any, protocol: Any, dscp: Any, version: Any, npt: Any, table: Any
 ) -> Any:
-    """The original DSCP of a packet whose DSCP announces INT; `after`: where the INT ends."""
+    """The original DSCP of a packet whose DSCP announces INT; `after`: end of the INT."""
     if tail:
         if U64(buf[after - U64(4)]) == protocol:
             return U64(buf[after - U64(1)]) & U64(63)

@@ -1,4 +1,4 @@
-"""Packets of every form without their INT: the headers that the decoder has noted are put right."""
+"""Removes INT from packets of every form: corrects the headers that the decoder has recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def without_gre(
     trail: Any,
 ) -> Any:  # fmt: skip
     """Length of a packet for which the INT source added GRE after the frame's first IP header; 0 if it does
-    not fit, LEFT for any other.
+    not fit, LEFT for any other packet.
     """
     next_ = be16(buf, shim + U64(2))
     is_ip = next_ == IPV4 or next_ == IPV6
@@ -62,8 +62,8 @@ def shorten(out: Any, at: Any, removed: Any) -> None:
 def put_length(
     buf: Any, out: Any, to: Any, header: Any, removed: Any, shim: Any, carries: Any, table: Any
 ) -> None:
-    """Put right the lengths in a header around the INT, and the field for what follows it; the packet begins
-    at `out[to]`, `carries`: the shim is this tunnel's.
+    """Correct the lengths in a header around the INT, and its field for the next protocol; the packet begins
+    at `out[to]`, `carries`: the shim belongs to this tunnel.
     """
     kind, at = kind_of(header), to + offset_of(header)
     if kind == FOUR or kind == IN_GTP_U:
@@ -94,7 +94,9 @@ def put_length(
 def put_checksum(
     buf: Any, origin: Any, end: Any, out: Any, to: Any, trail: Any, place: Any, removed: Any
 ) -> Any:
-    """Put right the checksum of a header, if it has one; whether it fits neither with INT nor without."""
+    """Correct the checksum of a header, if it has one; returns whether it was right neither with INT nor
+    without.
+    """
     header = trail[place]
     kind, at = kind_of(header), to + offset_of(header)
     is_udp = False
@@ -123,7 +125,9 @@ def put_checksum(
 def strip_any(
     buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
 ) -> Any:
-    """`strip_usual` for every packet; LEFT if its trail is too long, or the end of its INT is unknown."""
+    """`strip_usual` for packets of every form; LEFT if the trail is too long, or the end of the INT is
+    unknown.
+    """
     carrier, count, shim = U64(row.carrier), count_of(trail), origin + shim_of(trail)
     if count > U64(MAX_HEADERS):
         return LEFT, False
@@ -141,7 +145,7 @@ def strip_any(
     npt, version = U64(row.npt), U64(row.int_version)
     inserted = carrier == OVER_INSERTED or (over_l4 and npt == U64(2))
     kept = count
-    if inserted:  # the UDP header goes too
+    if inserted:  # the UDP header is removed, too
         cut, kept = l4, count - U64(1)
     removed = after - cut
     length = end - origin - removed

@@ -1,4 +1,4 @@
-"""Batches of packets without their INT-MD: what a sink forwards."""
+"""Removes INT-MD from batches of packets that a sink forwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Octets = npt.NDArray[np.uint8]
 
 
 def totals(histogram: npt.NDArray[np.int64]) -> tuple[int, int, int]:
-    """Frames (stripped, unverified of these, damaged) of the numbers of frames by result."""
+    """Numbers of frames (stripped, unverified among these, damaged) from the numbers of frames by result."""
     from . import strip_kernel
 
     unverified = int(histogram[strip_kernel.UNVERIFIED])
@@ -24,9 +24,10 @@ def totals(histogram: npt.NDArray[np.int64]) -> tuple[int, int, int]:
 
 
 class Stripper:
-    """Strips batches of frames, by the reports and trails that a decoder of the same dialect found in them.
+    """Strips batches of frames, using the reports and trails that a decoder of the same dialect found in
+    them.
 
-    The first one compiles its kernel, or loads it from the cache.  Results are of the last call.
+    The first stripper compiles its kernel, or loads it from the cache.  Results are those of the last call.
     """
 
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
@@ -37,20 +38,20 @@ class Stripper:
         self._readonly = readonly
         self._table = dialect.table()
         self.results = np.zeros(0, np.uint8)
-        """Of each frame, by `strip_kernel`."""
+        """Result of each frame (see `strip_kernel`)."""
         self._arena = np.zeros(0, np.uint8)
         self._records = np.zeros(0, FRAME)
         self._offsets = np.zeros(0, np.uint64)
 
     @property
     def stripped(self) -> int:
-        """Frames without the INT that they had."""
+        """Number of frames whose INT was removed."""
         return totals(self._histogram)[0]
 
     @property
     def unverified(self) -> int:
-        """Of these, frames with a checksum that fitted neither with INT nor without, or that are cut; the
-        checksum is unchanged.
+        """Number of stripped frames whose checksum was right neither with INT nor without, or that are cut;
+        the checksum is unchanged.
         """
         return totals(self._histogram)[1]
 
@@ -61,7 +62,7 @@ class Stripper:
 
     @property
     def passed(self) -> int:
-        """Frames without INT-MD, and reports; they are unchanged."""
+        """Number of frames without INT-MD, and of reports; they are unchanged."""
         return int(self._histogram[self._kernels.PASSED])
 
     @property
@@ -69,8 +70,8 @@ class Stripper:
         return np.bincount(self.results, minlength=8)
 
     def strip(self, frames: FrameBatch, reports: ReportBatch) -> FrameBatch:
-        """The frames without their INT, one for each and in their order, valid until the next call."""
-        # With NumPy, in new arrays, what is around `strip_frames` takes 30 ns a frame; this 3.
+        """The frames without their INT, in the same order; valid until the next call."""
+        # the work around `strip_frames` takes 3 ns per frame; with NumPy, in new arrays, 30
         count = len(frames)
         if count > len(self._records):
             self._records, self._offsets = np.zeros(2 * count, FRAME), np.zeros(2 * count, np.uint64)
@@ -94,7 +95,7 @@ class Stripper:
         """Write the frames from number `first` on without their INT to `arena`, one at each of `offsets`
         (uint64); returns their lengths (uint32).  Length 0: the frame does not fit into `room` bytes.
 
-        `reports` are as decoded, raw and in the order of the frames, with trails; `arena` is not that of the
+        `reports` must be raw, in the order of the frames, and have trails; `arena` must not be that of the
         frames.  Raises ValueError if there are no trails.
         """
         trails = reports.trails

@@ -1,18 +1,19 @@
 """Packets without their INT.
 
 The usual form, INT-MD 2.x after the first TCP or UDP header, takes one pass over the payload;
-`strip_any_kernel` restores all others.  Put right around the INT, and in every header outside it:
+`strip_any_kernel` restores all other forms.  The following fields are corrected around the INT, and in every
+header outside it:
 
 * lengths: of IP, UDP, GTP-U and Geneve's options;
-* what follows: the UDP port (NPT 1, or the tail of 0.5), the IP protocol (NPT 2, or an inserted UDP header),
-  the next protocols of GRE and VXLAN-GPE; GRE and VXLAN-GPE that the source added (G) go;
+* next protocols: the UDP port (NPT 1, or the tail of 0.5), the IP protocol (NPT 2, or an inserted UDP
+  header), the next protocols of GRE and VXLAN-GPE; GRE and VXLAN-GPE that the source added (G) are removed;
 * the DSCP, if it announces INT and no port does: it becomes that of shim or tail, else that of
-  `rules.PLAIN_DSCP`.  An INT source did not write any other; it stays, as TTL and ECN do;
-* checksums (IPv4, TCP, UDP, GRE; inmost first).  Sources treat them differently.  One that fits the packet
-  without INT stays: the source left it, or zeroed the sum with a checksum complement.  One that fitted the
-  packet with INT was updated by all nodes, and is updated back.  If neither fits, or the packet is cut, it
-  stays and is counted: damage stays visible.  A UDP checksum of 0 stays 0.  TCP after an inserted header was
-  not touched.
+  `rules.PLAIN_DSCP`.  Any other DSCP was not written by an INT source, and stays, like TTL and ECN;
+* checksums (IPv4, TCP, UDP, GRE; innermost first).  Sources treat them differently.  A checksum that is right
+  for the packet without INT stays: the source left it, or zeroed the sum with a checksum complement.  A
+  checksum that was right with INT was updated by all nodes, and is updated back.  If it is right in neither
+  case, or if the packet is cut, it stays and is counted, so that damage remains visible.  A UDP checksum of 0
+  stays 0.  TCP after an inserted header was not changed by the source.
 
 Bytes after the packet's end (padding, trailers) stay.  No padding is added: senders do that.
 """
@@ -52,16 +53,17 @@ from .strip_any_kernel import LEFT, strip_any
 
 MD = U64(Mode.MD)
 STRIPPED, UNVERIFIED, DAMAGED, PASSED, UNFIT = U64(0), U64(1), U64(2), U64(3), U64(4)
-"""Results of a frame: without its INT; so, with a checksum that fits neither with INT nor without; damaged;
-without INT; longer than the room.
+"""Results of a frame: INT removed; INT removed, but a checksum was right neither with INT nor without;
+damaged INT; no INT; longer than the room.
 """
 
 
 @inlined
 def headers_around(buf: Any, origin: Any, end: Any, row: Any, trail: Any) -> Any:
-    """(IP header, TCP or UDP header, shim, whether it is IPv4, IP protocol) where these two are the only
-    headers around the INT; else zeros.  Read from the report, not by way of a trail, and with a length by
-    one lookup and sums folded without loops, a packet takes 48 ns, 57 before; without UDP checksum 28, 38.
+    """(IP header, TCP or UDP header, shim, whether it is IPv4, IP protocol) if these two are the only headers
+    around the INT; else zeros.  With these read from the report rather than from a trail, a length by one
+    lookup and sums folded without loops, a packet takes 48 ns instead of 57; without a UDP checksum, 28 ns
+    instead of 38.
     """
     if trail[0] != NONE:
         if count_of(trail) != U64(2) or kind_of(trail[2]) != L4:
@@ -77,8 +79,9 @@ def strip_usual(
     buf: Any, origin: Any, end: Any, row: Any, table: Any, ip: Any, l4: Any, shim: Any, four: Any,
     protocol: Any, out: Any, to: Any, room: Any,
 ) -> Any:  # fmt: skip
-    """(length, whether a checksum fits neither with INT nor without) of the packet at `out[to]` without its
-    INT-MD 2.x after the frame's first TCP or UDP header; length 0: it does not fit, LEFT: any other packet.
+    """Write the packet without its INT-MD 2.x after the frame's first TCP or UDP header to `out[to]`; returns
+    (length, whether a checksum was right neither with INT nor without).  Length 0: it does not fit; LEFT: any
+    other packet.
     """
     carrier = U64(row.carrier)
     if four:
@@ -143,7 +146,7 @@ def strip_usual(
     unverified = False
     if four:
         put16(out, own_ip + U64(2), total - removed)
-        if l4 - ip == U64(20):  # no options; this and UDP's own header save 7 ns of 46
+        if l4 - ip == U64(20):  # no options; the shortcuts for this and for UDP save 7 of 46 ns
             before = checksum.halves(load64(buf, ip)) + checksum.halves(load64(buf, ip + U64(8)))
             before = checksum.folded(before + (load64(buf, ip + U64(12)) >> U64(32)))
         else:
@@ -184,8 +187,9 @@ def strip_frames(
     buf: Any, frames: Any, first: Any, reports: Any, trails: Any, table: Any, out: Any, offsets: Any,
     room: Any, lengths: Any, results: Any,
 ) -> None:  # fmt: skip
-    """Write the frames from `first` on without their INT to `out`, one at each of `offsets`, their lengths to
-    `lengths`, 0 if a frame takes more than `room` bytes, or than there are, and their results to `results`.
+    """Write the frames from `first` on without their INT to `out`, one at each of `offsets`.  `lengths` gets
+    their lengths, 0 if a frame needs more than `room` bytes, or more than `out` has; `results` gets their
+    results.
     """
     index, rows, space = NONE, U64(len(reports)), U64(len(out))
     for place in range(U64(len(offsets))):
@@ -229,8 +233,8 @@ def strip_frames(
 
 @kernel
 def place(frames: Any, records: Any, offsets: Any) -> Any:
-    """Copy `frames` to `records`, one after the other; the offset of each is in `offsets`, too.  Returns
-    the bytes that they take.
+    """Copy `frames` to `records`, with consecutive offsets, which are written to `offsets`, too.  Returns the
+    bytes that they take.
     """
     to = NONE
     for i in range(U64(len(frames))):
@@ -242,7 +246,7 @@ def place(frames: Any, records: Any, offsets: Any) -> Any:
 
 @kernel
 def shorten(records: Any, lengths: Any) -> None:
-    """Set the lengths of `records`, and what they had on the wire by as much less."""
+    """Set the lengths of `records`, and reduce their lengths on the wire by the same amounts."""
     for i in range(U64(len(records))):
         records[i].wire_length -= records[i].length - lengths[i]
         records[i].length = lengths[i]

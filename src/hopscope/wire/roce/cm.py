@@ -1,5 +1,5 @@
-"""Messages of InfiniBand's connection management (chapter 12), as RDMA-CM uses them: management datagrams of
-256 bytes that go as UD SEND_ONLY from queue pair 1 to queue pair 1.
+"""Messages of InfiniBand's connection management (chapter 12), as used by RDMA-CM: management datagrams of
+256 bytes, sent as UD SEND_ONLY from queue pair 1 to queue pair 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RDMA_CM_SERVICE = 0x0000000001060000
 """Service id of port 0 in RDMA-CM's TCP port space: the port is added."""
 _TIMEOUT = "4.096 us * 2^n"
 MTUS = {code: 128 << code for code in range(1, 6)}
-"""Code of a path MTU to bytes."""
+"""Path MTUs in bytes, by code."""
 
 
 class CmReject(IntEnum):
@@ -52,18 +52,18 @@ class CmReject(IntEnum):
 
 
 def reject_label(reason: int) -> str:
-    """The reason as words; a number without a name as such."""
+    """The reason in words; the number if it has no name."""
     return CmReject(reason).label if reason in tuple(CmReject) else f"reason {reason}"
 
 
 @dataclass(slots=True, kw_only=True)
 class Message:
-    """What all messages have."""
+    """Fields of all messages."""
 
     header: ClassVar[Header]
     attribute: ClassVar[int]
     transaction: int = 0
-    """The same in the answers to a request."""
+    """Transaction id, the same in the answers to a request."""
     class_version: int = CM_CLASS_VERSION
     private: bytes = b""
     """Private data; when read, without trailing zeros."""
@@ -195,7 +195,7 @@ MESSAGES: dict[int, type[Message]] = {
 
 @dataclass(slots=True, kw_only=True)
 class Addresses:
-    """RDMA-CM's part of a REQ's private data: who connects to whom, by IP."""
+    """RDMA-CM's part of a REQ's private data: IP addresses of both sides."""
 
     major: int = bits(4)
     minor: int = bits(4)
@@ -210,8 +210,8 @@ CM_IP = declare(Addresses, "RDMA-CM addresses, in a REQ's private data", "Infini
 
 
 def pull_message(raw: bytes) -> Message:
-    """A management datagram (256 bytes). Raises RoceError: BAD_LENGTH for another size, UNKNOWN_OPCODE for
-    another class or a message that is not known. The class version is not checked.
+    """Read a management datagram (256 bytes). Raises RoceError: BAD_LENGTH for another size, UNKNOWN_OPCODE
+    for another class or an unknown message. The class version is not checked.
     """
     if len(raw) != MAD_SIZE:
         raise RoceError(RoceReason.BAD_LENGTH, f"a management datagram of {len(raw)} bytes, expected 256")
@@ -232,7 +232,7 @@ def pull_message(raw: bytes) -> Message:
 
 
 def push_message(message: Message) -> bytes:
-    """The management datagram, 256 bytes. Raises ValueError: private data too long, a value too wide."""
+    """The management datagram, 256 bytes. Raises ValueError for too long private data or too wide values."""
     head = MAD.pack({
         "base_version": MAD_BASE_VERSION, "management_class": CM_CLASS,
         "class_version": message.class_version, "method": MAD_SEND,
@@ -246,7 +246,7 @@ def push_message(message: Message) -> bytes:
 
 
 def pull_addresses(private: bytes) -> tuple[Addresses, bytes]:
-    """RDMA-CM's addresses, and the consumer's own private data after them; short data are zero-padded."""
+    """RDMA-CM's addresses, and the consumer's own private data after them; short data is zero-padded."""
     raw = private.ljust(CM_IP.size, b"\0")
     return Addresses(**CM_IP.unpack(raw)), raw[CM_IP.size :]
 

@@ -58,7 +58,7 @@ from .layout import (
 
 
 class RoceError(ValueError):
-    """Bytes that are not an intact RoCE packet: why, and what was found."""
+    """Bytes that are not an intact RoCE packet, with reason and finding."""
 
     def __init__(self, reason: RoceReason, detail: str) -> None:
         super().__init__(f"{reason.label}: {detail}")
@@ -75,16 +75,16 @@ class Packet:
     atomic: AtomicEth | None = None
     aeth: Aeth | None = None
     original: int | None = None
-    """The value before an atomic operation."""
+    """The value in memory before an atomic operation."""
     deth: Deth | None = None
     immediate: int | None = None
     payload: bytes = b""
-    """Without pad."""
+    """The payload without pad."""
 
 
 @dataclass(slots=True)
 class RoceFrame:
-    """A packet and who sent it to whom."""
+    """A packet with its sender and receiver."""
 
     packet: Packet
     source: int
@@ -94,13 +94,14 @@ class RoceFrame:
     version: int = 2
     """1: RoCEv1, which has no UDP."""
     icrc: int = 0
-    """As the wire shows it, most significant byte first."""
+    """The ICRC in the byte order of the wire, most significant byte first."""
 
 
 def icrc(packet: bytes) -> bytes:
-    """The ICRC (4 bytes) of an IPv4 or IPv6 packet, or of a RoCEv1 one from its GRH on: all but the ICRC.
+    """The ICRC (4 bytes) of an IPv4 or IPv6 packet, or of a RoCEv1 packet from its GRH on; `packet` lacks the
+    ICRC.
 
-    IPv6 without extension headers; the IP and UDP lengths must count the ICRC already.
+    IPv6 must have no extension headers; the IP and UDP lengths must include the ICRC.
     """
     ones = bytearray(packet)
     if ones[0] >> 4 == 4:
@@ -116,7 +117,7 @@ def icrc(packet: bytes) -> bytes:
 
 
 class _Reader:
-    """Takes headers from a transport packet; `truncated` if one is cut."""
+    """Reads headers from a transport packet; `truncated` if one is cut."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -133,7 +134,7 @@ class _Reader:
 
 
 def pull_packet(raw: bytes) -> Packet:
-    """A transport packet, without its ICRC. Raises RoceError."""
+    """Read a transport packet, without its ICRC. Raises RoceError."""
     read = _Reader(raw)
     bth = Bth(**read.pull(BTH))
     has = ROCE_HEADERS[bth.opcode]
@@ -165,8 +166,8 @@ def pull_packet(raw: bytes) -> Packet:
 
 
 def push_packet(out: bytearray, packet: Packet) -> None:
-    """Append the packet with its pad, without ICRC. Raises ValueError if the headers are not those of its
-    opcode, or a value is wider than its field.
+    """Append the packet with its pad, without ICRC. Raises ValueError if its headers do not match its opcode,
+    or a value is wider than its field.
     """
     bth = packet.bth
     has = ROCE_HEADERS[bth.opcode]
@@ -193,7 +194,9 @@ def push_packet(out: bytearray, packet: Packet) -> None:
 
 
 def read_frame(raw: bytes, link: int = Link.ETHERNET, *, check: bool = True) -> RoceFrame:
-    """A frame with RoCEv2 over UDP port 4791, or with RoCEv1. Raises RoceError; `check`: the ICRC too."""
+    """Read a frame with RoCEv2 over UDP port 4791, or with RoCEv1; `check`: verify the ICRC. Raises
+    RoceError.
+    """
     buf = Buffer(raw)
     try:
         type_, _ = pull_link(buf, link)
@@ -238,7 +241,9 @@ def _read_v1(raw: bytes, start: int, check: bool) -> RoceFrame:
 
 
 def write_frame(frame: RoceFrame) -> bytes:
-    """Ethernet, IP, UDP, the packet and its ICRC: DF set, identification 0, no UDP checksum over IPv4."""
+    """The frame: Ethernet, IP, UDP, the packet and its ICRC; DF set, identification 0, no UDP checksum over
+    IPv4.
+    """
     body = bytearray()
     push_packet(body, frame.packet)
     six = frame.source >> 32 != 0xFFFF

@@ -15,7 +15,7 @@ from .records import RoceFlag
 
 MAX_PAYLOAD = U64(65_000)
 OVERHEAD = U64(128)
-"""Bytes for all headers, pad and ICRC of one frame, and more."""
+"""Bytes that are enough for all headers, pad and ICRC of one frame."""
 OPCODE = word(layout.BTH, "opcode")
 SOLICITED, MIGRATION = U64(RoceFlag.SOLICITED), U64(RoceFlag.MIGRATION)
 FECN, BECN, ACK_REQUEST = U64(RoceFlag.FECN), U64(RoceFlag.BECN), U64(RoceFlag.ACK_REQUEST)
@@ -71,12 +71,13 @@ def write_transport(out: Any, at: Any, row: Any, headers: Any, payload: Any) -> 
 
 @kernel
 def build(rows: Any, payload: Any, setup: Any, out: Any, frames: Any) -> Any:
-    """Write every row as a packet into `out`, and describe it in `frames`; how many rows were written.
+    """Write every row as a packet into `out`, and describe it in `frames`; returns the number of rows
+    written.
 
     `rows` ROCE [n], `payload` uint8 [bytes], `setup` uint64 [8] (RoceSetup), `out` uint8 [bytes], `frames`
-    FRAME [n or more]. It stops before a row for which `out` has no room (128 bytes and its payload are
-    always enough), whose opcode is unknown, or whose payload is not in `payload`, is longer than 65,000
-    bytes, or is one that its opcode does not have. `source_*` of a frame is to whom it is to go.
+    FRAME [n or more]. It stops before a row for which `out` has no room (128 bytes and its payload are always
+    enough), whose opcode is unknown, whose payload is not within `payload` or is longer than 65,000 bytes, or
+    that has a payload although its opcode has none. `source_*` of a frame is its receiver.
     """
     at = parse.NONE
     for i in range(len(rows)):

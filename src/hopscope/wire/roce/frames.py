@@ -1,4 +1,4 @@
-"""RoCEv2 frames in batches, as one socket sends and takes them: `roce_kernel` with its memory."""
+"""RoCEv2 frames in batches, sent and received by one socket: the kernels with their memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ OVERHEAD = 128
 class RoceFrames:
     """Reads and writes the packets of one socket, bound to `own` (an address, not a wildcard) and `port`.
 
-    Payloads of a socket come without IP header, which the ICRC covers: it is reconstructed as Linux makes it
-    for a datagram that must not be fragmented (DF set, identification 0: an unconnected socket with
-    IP_MTU_DISCOVER=DO, without UDP_SEGMENT). `any_ip_id` takes any identification and DF of IPv4 as well,
-    solved from the ICRC itself, which then finds damage with 15 bits instead of 32. `any_icrc` takes every
-    ICRC: the published translator leaves it out.
+    Payloads from a socket lack the IP header, which the ICRC covers. It is reconstructed in the form that
+    Linux sends for a datagram that must not be fragmented (DF set, identification 0: an unconnected socket
+    with IP_MTU_DISCOVER=DO, without UDP_SEGMENT). With `any_ip_id`, any identification and DF of IPv4 are
+    accepted; they are derived from the ICRC itself, which then detects damage with 15 bits instead of 32.
+    With `any_icrc`, every ICRC is accepted, since the published translator does not write it.
 
     Raises ValueError if the address is not a single address.
-
     """
 
     def __init__(
@@ -61,8 +60,8 @@ class RoceFrames:
     def build(self, rows: Records, payload: npt.NDArray[np.uint8]) -> FrameBatch:
         """The rows as frames, in memory of their own. `source_*` of a row and of its frame is the receiver.
 
-        Raises ValueError for an invalid row: an unknown opcode, a payload that is missing or that its opcode
-        does not have.
+        Raises ValueError for an invalid row: an unknown opcode, a missing payload, or a payload although its
+        opcode has none.
         """
         from ...base.jit import readonly
         from .encode_kernel import build

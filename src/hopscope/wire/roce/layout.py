@@ -1,4 +1,4 @@
-"""Headers of RoCEv2: the Base Transport Header, what follows it, and which opcode has which."""
+"""Headers of RoCEv2: the Base Transport Header, the headers after it, and which of them each opcode has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Bth:
     solicited: int = bits(1)
     migration: int = bits(1)
     pad: int = bits(2, "bytes", compare=False)
-    """Of the payload; set when the packet is written."""
+    """Pad of the payload; set when the packet is written."""
     version: int = bits(4)
     partition: int = bits(16, default=0xFFFF)
     fecn: int = bits(1)
@@ -68,7 +68,7 @@ IMMEDIATE = header("Immediate data", "InfiniBand 9.3.6", ("immediate", 32))
 
 @dataclass(slots=True)
 class Deth:
-    """Of a datagram: the sender's queue pair, and the key that the receiver's queue pair requires."""
+    """Header of a datagram: the sender's queue pair, and the key that the receiver's queue pair requires."""
 
     queue_key: int = bits(32)
     source_queue_pair: int = bits(24, skip=8)
@@ -77,7 +77,7 @@ class Deth:
 DETH = declare(Deth, "Datagram header", "InfiniBand 9.3.4")
 ROCE_PORT = 4791
 ETHERTYPE_ROCE_V1 = 0x8915
-"""RoCE without UDP: a global route header, of the form of IPv6, stands in for IP."""
+"""RoCE without UDP: a global route header in the form of IPv6 takes the place of IP."""
 NEXT_BTH = 0x1B
 """Next header of a global route header: a Base Transport Header follows."""
 ICRC_SIZE = 4
@@ -91,7 +91,7 @@ _OPERATIONS = (
     HAS_AETH | HAS_PAYLOAD, HAS_PAYLOAD, HAS_AETH | HAS_PAYLOAD, HAS_AETH | HAS_PAYLOAD,
     HAS_AETH, HAS_AETH | HAS_ATOMIC_ACK, HAS_ATOMIC, HAS_ATOMIC,
 )  # fmt: skip
-"""What follows the BTH, by operation (the lower 5 bits of the opcode): InfiniBand, table 38."""
+"""Headers after the BTH, by operation (the lower 5 bits of the opcode): InfiniBand, table 38."""
 
 
 def _roce_headers(opcode: int) -> int:

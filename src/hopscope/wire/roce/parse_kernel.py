@@ -1,7 +1,7 @@
 """RoCEv2 frames to ROCE records, in batches, with the ICRC verified.
 
-The plain twin is `roce`; `put_roce_kernel` is the inverse. Packets are those of UDP port 4791 over IPv4 or
-IPv6: whole frames, or payloads of a socket, of which the IP and UDP headers are known but for IPv4's
+The plain twin is `codec`; `encode_kernel` is the inverse. Packets are those of UDP port 4791 over IPv4 or
+IPv6: whole frames, or payloads from a socket, whose IP and UDP headers are known except for IPv4's
 identification. All numbers are uint64, offsets are indices into the arena.
 """
 
@@ -85,7 +85,7 @@ def packet_ipv4(buf: Any, at: Any, end: Any) -> Any:
 
 @kernel
 def packet_ipv6(buf: Any, at: Any, end: Any) -> Any:
-    """As `packet_ipv4`, over IPv6 without extension headers."""
+    """`packet_ipv4` for IPv6 without extension headers."""
     start = at
     at += U64(40)
     if at + SIZE_UDP > end or U64(buf[start]) >> U64(4) != U64(6):
@@ -111,7 +111,7 @@ def packet_ipv6(buf: Any, at: Any, end: Any) -> Any:
 
 @kernel
 def packet(buf: Any, at: Any, end: Any, link: Any) -> Any:
-    """As `packet_ipv4`, in a frame with a link header."""
+    """`packet_ipv4` or `packet_ipv6` for a frame with a link header."""
     if link == packet_kernel.ETHERNET:
         why, at, type_, _tags, _vlan = packet_kernel.ethernet(buf, at, end, end)
     else:
@@ -125,14 +125,14 @@ def packet(buf: Any, at: Any, end: Any, link: Any) -> Any:
 
 @inlined
 def is_mapped(hi: Any, lo: Any) -> Any:
-    """Whether an address is IPv4's."""
+    """Whether an address is an IPv4 address."""
     return hi == NONE and lo >> U64(32) == packet_kernel.MAPPED >> U64(32)
 
 
 @inlined
 def ports_state(size: Any, hi: Any, lo: Any, port: Any, to_hi: Any, to_lo: Any) -> Any:
-    """The CRC after the UDP ports of a datagram of `size` bytes (with UDP header) whose IP header is what
-    Linux makes for a socket that does not fragment: identification 0, DF set.
+    """The CRC after the UDP ports of a datagram of `size` bytes (with UDP header) whose IP header is that
+    which Linux sends for a socket that does not fragment: identification 0, DF set.
     """
     if is_mapped(hi, lo):
         return icrc.ipv4_state(
@@ -143,7 +143,7 @@ def ports_state(size: Any, hi: Any, lo: Any, port: Any, to_hi: Any, to_lo: Any) 
 
 @inlined
 def icrc_at(buf: Any, at: Any) -> Any:
-    """The ICRC as it stands in a packet: least significant byte first."""
+    """The ICRC in the byte order of a packet: least significant byte first."""
     return (
         U64(buf[at]) | (U64(buf[at + U64(1)]) << U64(8)) | (U64(buf[at + U64(2)]) << U64(16))
         | (U64(buf[at + U64(3)]) << U64(24))
@@ -152,8 +152,9 @@ def icrc_at(buf: Any, at: Any) -> Any:
 
 @kernel
 def read_transport(buf: Any, at: Any, end: Any, row: Any) -> Any:
-    """Read the transport packet `buf[at:end]` (without ICRC, BTH there) into `row`; returns the reject
-    reason."""
+    """Read the transport packet `buf[at:end]` (without ICRC, with a complete BTH) into `row`; returns the
+    reject reason.
+    """
     opcode = U64(buf[at])
     row.opcode = opcode
     flags = packet_kernel.get(buf, at, SOLICITED) * U64(RoceFlag.SOLICITED)
@@ -228,10 +229,10 @@ def clear(row: Any) -> None:
 
 @kernel
 def parse(frames: Any, buf: Any, setup: Any, out: Any) -> None:
-    """Read every frame into its row of `out`; what is wrong with it is the row's `reason` (RoceReason).
+    """Read every frame into its row of `out`; `reason` of the row (RoceReason) says whether it was rejected.
 
     `frames` FRAME [n], `buf` uint8 [bytes], `setup` uint64 [8] (RoceSetup), `out` ROCE [n]. A rejected row
-    holds what had been read; it must not be acted upon.
+    has the values read before the error; it must not be acted upon.
     """
     for i in range(len(frames)):
         frame, row = frames[i], out[i]

@@ -91,13 +91,13 @@ class RoceSetup(IntEnum):
     """Indices into the setup of `parse` and `build`, uint64 [8]."""
 
     OWN_HI = 0
-    """Address to which the own socket is bound, IPv4 as ::ffff:a.b.c.d."""
+    """Address to which our socket is bound, IPv4 as ::ffff:a.b.c.d."""
     OWN_LO = 1
     OWN_PORT = 2
-    """UDP port from which the own socket sends."""
+    """UDP port from which our socket sends."""
     LINK = 3
     """`build`: Link.UDP_PAYLOAD, or Link.ETHERNET with IP and UDP headers."""
     ANY_IP_ID = 4
-    """`parse`: 1 takes UDP payloads whose ICRC is right for any IPv4 identification: weaker by 17 bits."""
+    """`parse`: 1 accepts UDP payloads whose ICRC is right for any IPv4 identification: weaker by 17 bits."""
     ANY_ICRC = 5
-    """`parse`: 1 takes packets whatever their ICRC."""
+    """`parse`: 1 accepts packets with any ICRC."""

@@ -32,8 +32,8 @@ _PACKETS = replace(
 class SflowDecoder:
     """Decodes datagrams of sFlow 5; its blocks are reused, so a result is valid until the next call.
 
-    It keeps the counters of 16,384 data sources and as many interfaces (1 MiB), with which it compares the
-    next ones. The first decoder compiles its kernels, or loads them from the cache.
+    It keeps the counters of 16,384 data sources and as many interfaces (1 MiB), to compare them with the next
+    ones. The first decoder compiles its kernels, or loads them from the cache.
     """
 
     def __init__(self, nodes: NodeIds | None = None, frames: int = 1024) -> None:
@@ -55,9 +55,9 @@ class SflowDecoder:
         self._hops = new_block(8 * frames + MARGIN, HOP)
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
-        """A report for each flow sample and discarded packet, and for each interface whose utilisation is
-        known; a rejected one for each damaged datagram or sample. A datagram without any of these is a report
-        without contents.
+        """A report for each flow sample and discarded packet, and for each interface with a known
+        utilisation; a rejected report for each damaged datagram or sample. A datagram without any of these
+        becomes a report without contents.
         """
         arena, frames = self._readonly(batch.arena), self._readonly(batch.frames)
         counts = self._counts
@@ -77,5 +77,5 @@ class SflowDecoder:
         )
 
     def counts(self) -> dict[str, int]:
-        """What it has read so far, by name."""
+        """Counts so far, by name."""
         return {name: int(self._counts[slot]) for name, slot in _COUNTED.items()}

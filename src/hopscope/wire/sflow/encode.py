@@ -1,4 +1,4 @@
-"""sFlow datagrams: what a simulated agent sends."""
+"""sFlow datagrams of a simulated agent."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ VERSION = 5
 ADDRESS_NONE, ADDRESS_IPV4, ADDRESS_IPV6 = 0, 1, 2
 
 DATAGRAM = header("sFlow datagram", _V5, ("version", 32), ("address_type", 32, "", "1 IPv4, 2 IPv6"))
-"""The address of the agent follows, of 4 or 16 bytes, then AGENT."""
+"""Followed by the agent's address, of 4 or 16 bytes, then AGENT."""
 AGENT = header(
     "sFlow agent", _V5,
     ("sub_agent", 32), ("sequence", 32, "", "of the sub-agent's datagrams"),
@@ -18,7 +18,7 @@ AGENT = header(
 SAMPLE = header(
     "sFlow sample", _V5, ("format", 32, "", "enterprise in 20 bits, format in 12"), ("length", 32, "bytes"),
 )  # fmt: skip
-"""Begins a sample, and every record in it."""
+"""Header of a sample, and of every record in it."""
 FLOW_SAMPLE, COUNTER_SAMPLE, EXPANDED_FLOW_SAMPLE, EXPANDED_COUNTER_SAMPLE, DISCARDED_PACKET = 1, 2, 3, 4, 5
 """Formats of samples (enterprise 0)."""
 

@@ -1,4 +1,4 @@
-"""What the decoder remembers between two samples of one agent, to count what was new in the second."""
+"""State that the decoder keeps between two samples of an agent, to count the differences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERFACE = np.dtype(
 )
 """An interface with counter samples, 40 bytes."""
 ROWS = 16_384
-"""Data sources, and interfaces, that are remembered; a new one takes the place of the oldest of eight."""
+"""Number of data sources, and of interfaces, that are remembered; a new one replaces the oldest of eight."""
 
 
 class Count(IntEnum):
@@ -50,6 +50,6 @@ class Count(IntEnum):
     POOL = 6
     """Packets that could have been sampled."""
     LOST_SAMPLES = 7
-    """Samples that agents lost for want of resources."""
+    """Samples that agents lost for lack of resources."""
     PORT_DISCARDS = 8
-    """Packets that interfaces discarded, by their counters."""
+    """Packets that interfaces discarded, according to their counters."""

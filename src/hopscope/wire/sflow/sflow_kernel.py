@@ -1,5 +1,5 @@
-"""sFlow datagrams to REPORT and HOP rows: a row for each flow sample, discarded packet, or interface whose
-utilisation is known.
+"""sFlow datagrams to REPORT and HOP rows: a row for each flow sample, discarded packet, or interface with a
+known utilisation.
 
 ===================== ==========================================================================
 `buf`, `origin`       all bytes, and where the datagram begins; `at`, `end`: what is read now
@@ -129,20 +129,20 @@ HALF = U64(1 << 31)
 LONGEST_MS = U64(3_600_000)
 """Longest time between two counter samples that are compared."""
 LATEST_MS = U64(10_000)
-"""Most that a flow sample can be late, and an uptime ahead of our clock: beyond, the agent has restarted."""
+"""Most that a flow sample can be late, or an uptime ahead of our clock; beyond it, the agent restarted."""
 TCP, UDP = U64(6), U64(17)
 
 
 @inlined
 def fold(number: Any) -> Any:
-    """A number of 32 bits in 8, for `hw_id`."""
+    """A number of 32 bits folded to 8, for `hw_id`."""
     number ^= number >> U64(16)
     return (number ^ (number >> U64(8))) & U64(0xFF)
 
 
 @kernel
 def node_of_agent(nodes: Any, hi: Any, lo: Any) -> Any:
-    """Node id of an agent: as set, else the last 32 bits of its address."""
+    """Node id of an agent: from the settings, else the last 32 bits of its address."""
     for k in range(len(nodes)):
         if nodes[U64(k)].hi == hi and nodes[U64(k)].lo == lo:
             return U64(nodes[U64(k)].node_id)
@@ -151,8 +151,8 @@ def node_of_agent(nodes: Any, hi: Any, lo: Any) -> Any:
 
 @kernel
 def remembered(rows: Any, node: Any, index: Any, keys: Any, now: Any) -> Any:
-    """(place of a data source or interface, whether it is new): a new one takes an empty place of eight, else
-    that of the oldest.
+    """(place of a data source or interface, whether it is new).  A new one takes an empty place of eight,
+    else the place of the oldest.
     """
     mask = U64(len(rows)) - U64(1)
     at = spread(weigh(keys, 0, (node << U64(32)) | index)) & mask
@@ -176,7 +176,7 @@ def remembered(rows: Any, node: Any, index: Any, keys: Any, now: Any) -> Any:
 
 @inlined
 def gained(new: Any, old: Any) -> Any:
-    """How far a counter of 32 bits has come; 0 if it was set back."""
+    """Increase of a counter of 32 bits; 0 if it was set back."""
     more = (new - old) & LOW_32
     return more if more < HALF else NONE
 
@@ -193,8 +193,8 @@ def count_sampler(
     drops: Any,
     counts: Any,
 ) -> None:
-    """Count what a data source could have sampled, and lost, since its previous sample; nothing over a
-    restart of the agent.  A late sample is left out.
+    """Count the packets that a data source could have sampled, and the samples that it lost, since its
+    previous sample; none across a restart of the agent.  A late sample is not counted.
     """
     at, new = remembered(samplers, node, source, keys, now)
     one = samplers[at]
@@ -231,7 +231,7 @@ def put_ports(hop: Any, port_in: Any, port_out: Any) -> None:
 def read_header(
     buf: Any, origin: Any, at: Any, stop: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
 ) -> None:
-    """Read the flow of a sampled header into the row; what the sampler has cut off is not damage."""
+    """Read the flow of a sampled header into the row; bytes that the sampler has cut off are not damage."""
     protocol = get(buf, at, PROTOCOL)
     length = get(buf, at, HEADER_LENGTH)
     type_ = FRAME
@@ -258,7 +258,7 @@ def read_header(
 
 @inlined
 def read_addresses(buf: Any, at: Any, version: Any, row: Any) -> None:
-    """The flow of a packet whose header the agent has read."""
+    """Write the flow of a packet whose header the agent has read."""
     sport, dport = NONE, NONE
     if version == U64(4):
         row.src_lo = MAPPED | be32(buf, at + V4_SOURCE)
@@ -287,7 +287,7 @@ def read_records(
     buf: Any, origin: Any, at: Any, end: Any, count: Any, row: Any, table: Any, plans: Any, hops: Any,
     first: Any,
 ) -> None:  # fmt: skip
-    """Read the records of a flow sample into the row and its hop, which has its ports already."""
+    """Read the records of a flow sample into the row and its hop, whose ports are already set."""
     queue, depth, delay = NONE, NO_DELAY, NO_DELAY
     for _ in range(count):
         if at + SIZE_SAMPLE > end:
@@ -341,7 +341,7 @@ def flow_sample(
     buf: Any, origin: Any, at: Any, stop: Any, format_: Any, node: Any, row: Any, table: Any, plans: Any,
     uptime: Any, hops: Any, first: Any, samplers: Any, keys: Any, counts: Any,
 ) -> Any:  # fmt: skip
-    """A flow sample or a discarded packet; returns the next free hop."""
+    """Read a flow sample or a discarded packet; returns the next free hop."""
     size = SIZE_FLOW
     if format_ == WIDE_FLOW:
         size = SIZE_WIDE_FLOW
@@ -385,7 +385,7 @@ def flow_sample(
     read_records(buf, origin, at + size, stop, count, row, table, plans, hops, first)
     if row.reason != 0:
         return first
-    if format_ == DISCARD:  # its sequence of drops is another one than that of flow samples
+    if format_ == DISCARD:  # its counter of lost notifications differs from that of flow samples
         source |= HALF
     count_sampler(samplers, keys, node, source, uptime, row.time_ns, pool, drops, counts)
     if dropped:
@@ -406,8 +406,8 @@ def interface_counters(
     buf: Any, at: Any, node: Any, uptime: Any, now: Any, hops: Any, first: Any, interfaces: Any, keys: Any,
     counts: Any,
 ) -> Any:  # fmt: skip
-    """Compare the counters of an interface with the previous ones; whether `first` became a hop with its
-    utilisation, per mille.
+    """Compare the counters of an interface with the previous ones; returns whether `first` became a hop with
+    its utilisation, per mille.
     """
     index = get(buf, at, IF_INDEX)
     place, new = remembered(interfaces, node, index, keys, now)
@@ -442,7 +442,7 @@ def interface_counters(
 
 @inlined
 def begin_row(reports: Any, index: Any, number: Any, frame: Any, i: Any, first: Any) -> Any:
-    """A row of zeros but for what every row of a datagram has; `number` counts them."""
+    """Begin a row with the values that all rows of a datagram have; `number` counts them."""
     row = reports[index]
     clear(row)
     row.time_ns = frame.time_ns
@@ -458,7 +458,7 @@ def begin_row(reports: Any, index: Any, number: Any, frame: Any, i: Any, first: 
 
 @inlined
 def put_agent(row: Any, node: Any, sub_agent: Any, sequence: Any) -> None:
-    """What all rows of an agent's datagram have."""
+    """Write the values that all rows of an agent's datagram have."""
     row.node_id = node
     row.hw_id = fold(sub_agent)
     row.sequence = sequence
@@ -471,7 +471,7 @@ def counter_sample(
     uptime: Any, frame: Any, i: Any, begin: Any, interfaces: Any, keys: Any, reports: Any, hops: Any,
     index: Any, first: Any, counts: Any,
 ) -> Any:  # fmt: skip
-    """A counter sample: a row for each interface whose utilisation is known, and one if it is damaged.
+    """Read a counter sample: a row for each interface with a known utilisation, and one if it is damaged.
 
     Returns the next free rows of `reports` and `hops`.
     """
@@ -513,7 +513,7 @@ def read_datagram(
     buf: Any, frame: Any, i: Any, table: Any, plans: Any, nodes: Any, samplers: Any, interfaces: Any,
     keys: Any, reports: Any, hops: Any, counts: Any,
 ) -> Any:  # fmt: skip
-    """The rows of one datagram: at least one, so that its sequence number is seen.
+    """Write the rows of one datagram: at least one, so that its sequence number is checked.
 
     Returns the next free rows of `reports` and `hops`.
     """
@@ -591,8 +591,8 @@ def decode_sflow(
     buf: Any, frames: Any, start: Any, table: Any, plans: Any, nodes: Any, samplers: Any, interfaces: Any,
     keys: Any, reports: Any, hops: Any, counts: Any,
 ) -> Any:  # fmt: skip
-    """Decode datagrams from `start` on; returns the one to continue with if a block is nearly full, else
-    their number. `counts` is added to.
+    """Decode datagrams from `start` on; returns the datagram to continue with if a block is nearly full, else
+    the number of datagrams. `counts` is increased.
     """
     most = min(U64(len(reports)), U64(len(hops)))
     for k in range(start, U64(len(frames))):

@@ -26,7 +26,7 @@ def count_reports(buf: Any, at: Any, length: Any) -> Any:
     while at + HEADER_BYTES <= end:
         count += U64(1)
         words = get(buf, at, LENGTH)
-        # no length: to the end of the datagram, unless the report is empty
+        # no length means up to the end of the datagram, unless the report is empty
         if words == TO_THE_END or (
             words == U64(0) and (get(buf, at, REPORT_TYPE) != U64(0) or get(buf, at, INNER_TYPE) != U64(0))
         ):

@@ -69,8 +69,8 @@ def main_2_0(
 
 @kernel
 def told_by_own(hop: Any, row: Any) -> None:
-    """Write what the report metadata say of the report itself: its queue, unless it is a drop, and ingress
-    time.
+    """Write the values of the report metadata that belong to the report itself: its queue, unless it is a
+    drop, and ingress time.
     """
     report.queue_of(hop, U64(row.carried) & report.HAS_REASON, row)
     if U64(hop.present) & INGRESS:
@@ -83,8 +83,8 @@ def part_2_0(
     buf: Any, origin: Any, at: Any, end: Any, bare: Any, row: Any, table: Any, plans: Any, hops: Any,
     first: Any,
 ) -> Any:  # fmt: skip
-    """An individual report whose end is known, or (`bare`: its InType) only what it is about; returns the
-    next free row of `hops`.
+    """Read an individual report whose end is known, or (`bare`: InType) only the packet that it is about;
+    returns the next free row of `hops`.
     """
     row.first_hop = first
     type_, own = bare, NONE
@@ -140,7 +140,7 @@ def group_2_0(
     hops: Any,
     first: Any,
 ) -> Any:
-    """All reports of a 2.0 datagram; row `index` is begun. Returns the next free rows of `reports` and
+    """Read all reports of a 2.0 datagram; row `index` is begun. Returns the next free rows of `reports` and
     `hops`.
     """
     row = reports[index]
@@ -184,7 +184,7 @@ def group_2_0(
         first = done
         at = stop
         index += U64(1)
-        if at + U64(4) > announced:  # less than a header is padding
+        if at + U64(4) > announced:  # fewer bytes than a header are padding
             return index, first
         next_in_group(reports, group, index)
 

@@ -1,4 +1,4 @@
-"""What follows an INT header: the stack of hops, newest first on the wire, and the tail of 0.4 and 0.5."""
+"""The parts after an INT header: the stack of hops, newest first on the wire, and the tail of 0.4 and 0.5."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .int_header import MODE_MX, Md, Shim, form_of, has_tail, is_open, overhead
 
 @dataclass(slots=True)
 class Tail:
-    """What 0.4 and 0.5 keep after the stack: the packet's own protocol, port and DSCP."""
+    """Values that 0.4 and 0.5 keep after the stack: the packet's own protocol, port and DSCP."""
 
     protocol: int = 0
     dport: int = 0
@@ -42,8 +42,8 @@ def _stack_words(buf: Buffer, shim: Shim, md: Md, dialect: Dialect) -> int:
 def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[int, list[int]]:
     """(hops, bytes of each record) of the stack at this position, in wire order.
 
-    What the source alone adds counts to the last record, or is a record without a hop if there are none; what
-    follows an INT-MX header is one, or none.
+    Metadata that only the source adds belongs to the last record, or is a record without a hop if there are
+    no hops; after an INT-MX header there is one record, or none.
 
     Raises WireError: `bad_length` if the stack is not a whole number of hops.
     """
@@ -75,7 +75,7 @@ def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> t
 
 
 def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAULT) -> None:
-    """Append hops that are given in path order."""
+    """Append hops, given in path order."""
     items, bitmap = form_of(md, dialect)
     start = len(out)
     for hop in reversed(hops):
@@ -87,8 +87,8 @@ def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAU
 
 
 def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: object, size: int) -> None:
-    """Append `size` bytes with the values that `bitmap` names; reserved bits, and what the hop's `null`
-    names, are all ones, other room 0.
+    """Append `size` bytes with the values that `bitmap` names; reserved bits, and values in the hop's `null`,
+    are all ones, other room is 0.
     """
     end = len(out) + size
     null = int(getattr(hop, "null"))  # noqa: B009

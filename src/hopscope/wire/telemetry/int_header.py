@@ -1,6 +1,6 @@
 """INT in a packet: shim, INT-MD or INT-MX header. Hops and the tail of 0.4 and 0.5 are in `hop_stack`.
 
-Five versions of the header, five carriers of the shim, and what a `Dialect` changes.
+It handles five versions of the header, five carriers of the shim, and the changes of a `Dialect`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KIND_OF: dict[int, int] = {
 HOP_ITEMS: dict[int, tuple[Item, ...]] = {
     version: layout.KIND_ITEMS[kind] for version, kind in KIND_OF.items()
 }
-"""What the bits of the instruction bitmap mean by the specifications, by INT version."""
+"""Meaning of the bits of the instruction bitmap according to the specifications, by INT version."""
 _IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
 _NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
 
@@ -41,19 +41,21 @@ class Shim:
     """The shim of INT 0.5 and 1.0; otherwise 2.x. Over Geneve the header after it decides: False."""
     type: int = MODE_MD
     length: int = 0
-    """Words: with the shim (0.4 and 0.5 with the tail too), in 2.x without; Geneve: of the option's body."""
+    """Length in words: including the shim (and the tail in 0.4 and 0.5), in 2.x without; Geneve: option's
+    body.
+    """
     npt: int = 0
-    """2.x over TCP and UDP: what `original` is: 0 DSCP, 1 UDP destination port, 2 IP protocol."""
+    """2.x over TCP and UDP: kind of `original`: 0 DSCP, 1 UDP destination port, 2 IP protocol."""
     original: int = 0
     """DSCP, port or protocol of the packet before INT was added; over TCP and UDP only."""
     next_protocol: int = 0
-    """GRE: EtherType of what follows INT; VXLAN-GPE: its next protocol."""
+    """GRE: EtherType of the packet after INT; VXLAN-GPE: its next protocol."""
     added: bool = False
-    """GRE and VXLAN-GPE of 2.x: the G bit, the INT source added the tunnel."""
+    """GRE and VXLAN-GPE of 2.x: the G bit, that is, the INT source added the tunnel."""
     carrier: int = Carrier.UDP
     """`records.Carrier`."""
     numbered: bool = False
-    """The flow's sequence number, 4 bytes that Length counts, follows the stack (Host INT)."""
+    """Whether the flow's sequence number, 4 bytes that Length includes, follows the stack (Host INT)."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class Md:
     """
     remaining_hops: int = 0
     instructions: int = 0
-    """The bitmap as the specifications have it: swapped back if a dialect swaps it."""
+    """The bitmap in the order of the specifications: swapped back if a dialect swaps it."""
     hops_exceeded: bool = False
     mtu_exceeded: bool = False
     copy: bool = False
@@ -83,11 +85,10 @@ class Md:
 
 
 def pull_shim(buf: Buffer, carrier: int = Carrier.UDP, dialect: Dialect = DEFAULT) -> Shim:
-    """The shim; its first byte (Geneve: the option's type) gives the mode, and distinguishes 0.5 and 1.0 from
-    2.x.
+    """Read the shim; its first byte (Geneve: the option's type) gives the mode, and distinguishes 0.5 and 1.0
+    from 2.x.
 
-    Raises WireError: truncated, or `unknown_type` for what neither specification nor dialect defines.
-
+    Raises WireError: truncated, or `unknown_type` for a type that neither specification nor dialect defines.
     """
     place, start = Place.INT_SHIM, buf.at
     header, rule, kind = _shim_header(buf, carrier, dialect)
@@ -105,7 +106,7 @@ def pull_shim(buf: Buffer, carrier: int = Carrier.UDP, dialect: Dialect = DEFAUL
         if shim.npt < len(_NPT_MASKS):
             shim.original = head["original"] >> dialect.npt_shifts[shim.npt] & _NPT_MASKS[shim.npt]
         if shim.npt == 1 and carrier == Carrier.UDP_INSERTED:
-            shim.carrier = Carrier.UDP  # only the port is another (INT 2.1 section 4.6.2)
+            shim.carrier = Carrier.UDP  # only the port differs (INT 2.1 section 4.6.2)
     return shim
 
 
@@ -118,7 +119,7 @@ def _shim_header(buf: Buffer, carrier: int, dialect: Dialect) -> tuple[Header, i
         return layout.GENEVE_OPTION, kind if kind in (MODE_MD, MODE_DESTINATION, MODE_MX) else 0, kind
     kind = buf.raw[buf.at]
     if carrier == Carrier.GRE or (carrier == Carrier.VXLAN_GPE and kind >= 16):
-        # in place of the next protocol type over TCP and UDP, these have G and reserved bits
+        # these have G and reserved bits in place of the next protocol type over TCP and UDP
         rule = int(table[rules.SHIM + (kind & 0xF0)])
         header = layout.SHIM_GRE_2_0 if carrier == Carrier.GRE else layout.SHIM_GPE_2_0
         return header, 0 if rule & 16 else rule, kind
@@ -156,12 +157,12 @@ def push_shim(out: bytearray, shim: Shim, dialect: Dialect = DEFAULT, first: int
 
 
 def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version: int = 0) -> Md:
-    """The INT-MD or INT-MX header after `shim`, in a packet from a report of `report_version` (5,
-    10, 20; 0 none).
+    """Read the INT-MD or INT-MX header after `shim`, in a packet from a report of `report_version` (5, 10,
+    20; 0 none).
 
-    Raises WireError: truncated, `unsupported` for destination-type INT, `unknown_version`, `bad_length`
-    if the shim leaves no room for it, `unknown_instructions` if all bits of the instruction bitmap are
-    reserved, and `bad_hop_size` if the hop size is zero or is not what the bitmap implies.
+    Raises WireError: truncated, `unsupported` for destination-type INT, `unknown_version`, `bad_length` if
+    the shim leaves no room for it, `unknown_instructions` if all bits of the instruction bitmap are reserved,
+    and `bad_hop_size` if the hop size is zero or contradicts the bitmap.
     """
     start, place = buf.at, Place.INT_HEADER
     if shim.type == MODE_DESTINATION:
@@ -194,7 +195,7 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
     items, bits = form_of(md, dialect)
     words = layout.metadata_size(items, bits) // 4
     if version in COUNTED and md.hop_words == md.instructions.bit_count():
-        md.hop_words = words  # the header counts instructions: some of this dialect are wider
+        md.hop_words = words  # the header counts instructions, some of which are wider in this dialect
     domain = md.ds_instruction != 0 and md.hop_words > words
     if md.instructions and not bits & ~_reserved(items) and (not domain or md.hop_words == 0):
         raise WireError(
@@ -221,7 +222,7 @@ def _layouts(dialect: Dialect, new: bool, report_version: int) -> list[int]:
 
 
 def _meaning(bitmap: int, dialect: Dialect) -> int:
-    """An instruction bitmap of the wire as the specifications have it; also the other way round."""
+    """An instruction bitmap of the wire in the order of the specifications, or the reverse."""
     if dialect.reversed:
         return int(f"{bitmap:016b}"[::-1], 2)
     return (bitmap << 8 | bitmap >> 8) & 0xFFFF if dialect.swapped else bitmap
@@ -255,7 +256,7 @@ def _mx(buf: Buffer, shim: Shim, dialect: Dialect) -> Md:
     md.instructions = _meaning(md.instructions, dialect)
     md.remaining_hops, md.hops_exceeded, md.mtu_exceeded, md.hop_words = 0, False, False, 0
     if dialect.mx_record and md.instructions:
-        md.hop_words = max(shim.length - overhead(shim, 20, dialect), 0)  # what its form is chosen by
+        md.hop_words = max(shim.length - overhead(shim, 20, dialect), 0)  # selects its form
         md.hop_words = layout.metadata_size(*form_of(md, dialect)) // 4
     return md
 
@@ -263,7 +264,7 @@ def _mx(buf: Buffer, shim: Shim, dialect: Dialect) -> Md:
 def push_md(
     out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE_MD, report_version: int = 0
 ) -> None:
-    """Append the header, with the version nibble that `dialect` reads as its version."""
+    """Append the header, with the version nibble that stands for its version in `dialect`."""
     start = len(out)
     _push_md(out, md, dialect, mode)
     versions = _layouts(dialect, md.version == 20, report_version)
@@ -309,11 +310,11 @@ def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
 
 
 def form_of(md: Md, dialect: Dialect = DEFAULT) -> tuple[tuple[Item, ...], int]:
-    """(items by bit, bits of the bitmap that take room): what hops of this header look like.
+    """Form of the hops of this header: (items by bit, bits of the bitmap that take room).
 
-    Of the alternatives of a dialect, and of these without the reserved bits (INT 1.0, 4.7: a node that does
-    not know a bit adds 4 bytes of ones, or nothing at all), the first whose size is the hop size; otherwise
-    the usual one.
+    It is the first of the dialect's alternatives, then of these without the reserved bits, whose size is the
+    hop size; otherwise the usual one. (INT 1.0, 4.7: a node that does not know a bit adds 4 bytes of ones, or
+    nothing.)
     """
     alternatives = dialect.alternatives(KIND_OF[md.version])
     forms = [(items, md.instructions) for items in alternatives]
@@ -343,5 +344,5 @@ def has_tail(shim: Shim, version: int) -> bool:
 
 
 def is_open(shim: Shim, dialect: Dialect) -> bool:
-    """Whether Length is 0 in a dialect in which that means nothing."""
+    """Whether Length is 0 in a dialect in which this means that the length is not stated."""
     return dialect.any_shim_length and shim.length == 0 and shim.carrier != Carrier.GENEVE

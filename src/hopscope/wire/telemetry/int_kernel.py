@@ -1,5 +1,5 @@
-"""INT in an inner packet, for the batch decoder: INT-MD 2.x over TCP and UDP, by the specification or with
-what most dialects change in it; every other form is in `variant_kernel`. The checks are those of
+"""INT in an inner packet, for the batch decoder: INT-MD 2.x over TCP and UDP, according to the specification
+or with the changes of most dialects; `variant_kernel` reads every other form. The checks are those of
 int_header.py, in the same order.
 """
 
@@ -32,7 +32,7 @@ E_2, M_2, D_2 = (word(layout.MD_2_0, name) for name in ("hops_exceeded", "mtu_ex
 
 @inlined
 def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any) -> Any:
-    """(code, offset) of what follows the TCP or UDP header at `at`."""
+    """(code, offset of the shim) after the TCP or UDP header at `at`."""
     size = U64(8)
     if protocol == variant.TCP:
         size = U64(20)
@@ -53,7 +53,7 @@ def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any
 
 @inlined
 def udp_carrier(buf: Any, shim: Any, limit: Any, role: Any, table: Any) -> Any:
-    """Whether the UDP header before a shim was inserted with INT; `role` is that of its port."""
+    """Whether the UDP header before a shim was inserted with INT; `role`: role of its port."""
     if not role & ROLE_INSERTED:
         return variant.OVER_UDP
     if shim < limit:
@@ -65,7 +65,7 @@ def udp_carrier(buf: Any, shim: Any, limit: Any, role: Any, table: Any) -> Any:
 
 @inlined
 def is_2_0(buf: Any, at: Any, row: Any, table: Any) -> Any:
-    """Whether the header at `at`, after a shim of 2.x, is of INT 2.x, by its version or by the dialect."""
+    """Whether the header at `at`, after a shim of 2.x, is of INT 2.x, by its version or the dialect."""
     if U64(buf[at]) >> U64(4) == U64(2):
         return True
     return variant.int_version(buf, at, False, variant.OVER_TCP, U64(row.version), table) == U64(20)
@@ -86,10 +86,11 @@ def read_int(
     hops: Any,
     first: Any,
 ) -> Any:
-    """(code, offset, hops) of the INT with its shim at `shim`, carried by `carrier` (`records.Carrier`) in a
-    packet of IP protocol `protocol`; hops go to rows from `first` in path order.
+    """Read the INT with its shim at `shim`, carried by `carrier` (`records.Carrier`) in a packet of IP
+    protocol
+    `protocol`; hops are written to rows from `first` on, in path order.  Returns (code, offset, hops).
 
-    The offset is that of a rejected header, else of what follows INT. The row gets the values of shim and
+    The offset is that of a rejected header, else the end of the INT. The row gets the values of shim and
     header, and over TCP and UDP the packet's own port and protocol, from the tail of 0.5 or by the NPT.
     """
     why = lacks(shim, U64(4), end, limit)

@@ -27,7 +27,7 @@ _PLACE, _DATA = Place.IOAM_OPTION, Place.IOAM_DATA
 _HEAD = layout.IOAM_OPTION.size
 _ONES_24 = (1 << 24) - 1
 SATURATED = (1 << 31) - 1
-"""Reported for a transit delay that does not fit."""
+"""Value for a transit delay that does not fit."""
 assert (255 + 2 - _HEAD - layout.IOAM_TRACE.size) // 4 <= MAX_HOPS  # an option has no room for too many nodes
 
 
@@ -40,7 +40,7 @@ class Trace:
     node_words: int = 0
     """Words that each node adds, without its snapshot."""
     overflow: bool = False
-    """A node found no room: the path is incomplete."""
+    """Whether a node found no room, so that the path is incomplete."""
     loopback: bool = False
     active: bool = False
     remaining_words: int = 0
@@ -50,7 +50,7 @@ class Trace:
 
 @dataclass(slots=True)
 class Dex:
-    """Direct export: what nodes shall export, and by what their exports are joined (RFC 9326 3.2)."""
+    """Direct export: data that nodes shall export, and fields that join their exports (RFC 9326 3.2)."""
 
     namespace: int = 0
     flags: int = 0
@@ -62,19 +62,19 @@ class Dex:
 
 @dataclass(slots=True)
 class Node:
-    """What one node wrote: the fields of `layout.IOAM_NODE` as they are on the wire."""
+    """Data written by one node: the fields of `layout.IOAM_NODE` as on the wire."""
 
     at: int = field(default=0, compare=False)
     """Byte offset in the frame."""
 
     values: dict[str, int] = field(default_factory=dict)
     schema: int | None = None
-    """Of its opaque state snapshot; None: the trace type asks for none."""
+    """Schema of its opaque state snapshot; None: the trace type has no snapshot."""
     snapshot: bytes = b""
 
 
 def pull_option(buf: Buffer) -> tuple[Buffer, int]:
-    """What follows the option's own header, and the IOAM option type.
+    """(Contents after the option's own header, IOAM option type).
 
     Raises WireError: `truncated`, `bad_length` if the option has no room for its header, and for types
     whose contents are not read.
@@ -109,7 +109,7 @@ def node_words(trace_type: int) -> int:
 
 
 def fields_of(trace_type: int) -> dict[str, int]:
-    """Names of what a node writes, without a snapshot, and the most that each can hold: all ones."""
+    """Names of the values that a node writes, without a snapshot, and the maximum of each: all ones."""
     return {name: mask for item in _items(trace_type) for name, _, mask in item.fields.shifts}
 
 
@@ -120,8 +120,8 @@ def _items(trace_type: int) -> list[layout.Item]:
 def pull_trace(buf: Buffer, ioam_type: int) -> Trace:
     """The header of a trace; `buf` ends where the option does.
 
-    Raises WireError: `bad_hop_size` if NodeLen is not what the trace type implies, or nothing is traced;
-    `bad_length` if a pre-allocated trace has more room left than the option.
+    Raises WireError: `bad_hop_size` if NodeLen contradicts the trace type, or nothing is traced; `bad_length`
+    if a pre-allocated trace claims more free room than the option has.
     """
     start = buf.at
     head = buf.pull(layout.IOAM_TRACE, _PLACE)
@@ -146,9 +146,9 @@ def pull_trace(buf: Buffer, ioam_type: int) -> Trace:
 def pull_data(buf: Buffer, trace: Trace) -> list[Node]:
     """The nodes in path order, to the end of the option.
 
-    In a pre-allocated trace the free room precedes them; of an incremental one, which grows,
-    RemainingLen only states how much may still be added.
-    Raises WireError: `bad_length` if they are not a whole number of nodes.
+    In a pre-allocated trace, the free room precedes them; in an incremental trace, which grows, RemainingLen
+    only states how much may still be added.  Raises WireError: `bad_length` if they are not a whole number of
+    nodes.
     """
     if trace.mode == Mode.IOAM_PREALLOCATED:
         buf.at += 4 * trace.remaining_words
@@ -187,8 +187,8 @@ def _pull_node(buf: Buffer, trace_type: int, size: int) -> Node:
 def extras_of(raw: bytes, int_at: int) -> Iterator[tuple[int | None, str, int, int]]:
     """(hop in path order, name, byte offset in the frame, bytes) of each value that has no column.
 
-    None in place of a hop: it is the packet's. `int_at` is where the header of a trace or of direct export
-    is, which was read without error.
+    Hop None: a value of the packet. `int_at`: offset of the header of a trace or of direct export, which was
+    read without error.
     """
     found = reread(raw, int_at)
     if isinstance(found, Dex):
@@ -217,7 +217,7 @@ EXTRAS = frozenset(
     for part in item.fields.fields
     if item.have == 0 or part.name in ("hop_limit", "wide_hop_limit", "wide_node_id")
 )
-"""Fields of a node that are no column."""
+"""Fields of a node that have no column."""
 SNAPSHOT = "snapshot"
 """Name of a snapshot's bytes."""
 
@@ -225,7 +225,7 @@ SNAPSHOT = "snapshot"
 def pull_dex(buf: Buffer) -> Dex:
     """Direct export; `buf` ends where the option does.
 
-    Raises WireError: `bad_length` if the extension flags ask for more than the option holds.
+    Raises WireError: `bad_length` if the extension flags stand for more bytes than the option has.
     """
     start = buf.at
     head = buf.pull(layout.IOAM_DEX, _PLACE)
@@ -247,7 +247,9 @@ def pull_dex(buf: Buffer) -> Dex:
 
 
 def reread(raw: bytes, int_at: int) -> tuple[Trace, list[Node]] | Dex:
-    """The trace or direct export whose header is at `int_at` of the frame, as it was read without error."""
+    """The trace or direct export with its header at `int_at` of the frame, which was read without error
+    before.
+    """
     part, ioam_type = pull_option(Buffer(raw, int_at - _HEAD))
     if ioam_type == DIRECT_EXPORT:
         return pull_dex(part)
@@ -258,7 +260,7 @@ def reread(raw: bytes, int_at: int) -> tuple[Trace, list[Node]] | Dex:
 def push_trace(out: bytearray, trace: Trace, nodes: list[Node], option_type: int = 0x31) -> None:
     """Append the IPv6 option with a trace and its nodes, which are given in path order.
 
-    Raises ValueError if it is longer than an option can be, or a value than its field.
+    Raises ValueError if it is longer than an option can be, or if a value is wider than its field.
     """
     body = bytearray()
     push(body, layout.IOAM_TRACE, {

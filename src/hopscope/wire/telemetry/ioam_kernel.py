@@ -52,7 +52,7 @@ FOUR, EIGHT = U64(4), U64(8)
 
 @inlined
 def finish(why: Any, at: Any, count: Any, row: Any, origin: Any) -> Any:
-    """(code, hops), with a reject reason written into the row."""
+    """Write a reject reason into the row; returns (code, hops)."""
     if why:
         row.reason = why >> U64(8)
         row.place = why & U64(0xFF)
@@ -63,8 +63,8 @@ def finish(why: Any, at: Any, count: Any, row: Any, origin: Any) -> Any:
 @kernel
 def read_extensions(buf: Any, origin: Any, start: Any, stop: Any, row: Any, hops: Any, first: Any) -> Any:
     """(code, hops) of the IOAM in the options of the IPv6 header at `start`, whose extension headers end at
-    `stop`; a reject reason is written into the row. Hops go to rows from `first` in path order. What follows
-    a packet's first trace is left alone.
+    `stop`; a reject reason is written into the row. Hops are written to rows from `first` on, in path order.
+    Options after a packet's first trace are not read.
     """
     if row.int_version:
         return NONE, NONE
@@ -90,7 +90,7 @@ def read_extensions(buf: Any, origin: Any, start: Any, stop: Any, row: Any, hops
 
 @kernel
 def is_in(buf: Any, start: Any, stop: Any) -> Any:
-    """Whether an option of the IPv6 header at `start`, whose extension headers end at `stop`, is IOAM's."""
+    """Whether the IPv6 header at `start`, whose extension headers end at `stop`, has an IOAM option."""
     number, at = get(buf, start, IPV6_NEXT), start + SIZE_IPV6
     while at < stop:
         size = (U64(buf[at + U64(1)]) + U64(1)) << U64(3)
@@ -115,7 +115,7 @@ def is_in(buf: Any, start: Any, stop: Any) -> Any:
 
 @kernel
 def read_options(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, first: Any) -> Any:
-    """(code, offset, hops) of the first trace or direct export among options; without one, of the first
+    """(code, offset, hops) of the first trace or direct export among options; if there is none, of the first
     option of another type.
     """
     other, other_at = NONE, at
@@ -162,7 +162,7 @@ def read_option(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, f
 
 @inlined
 def columns(buf: Any, origin: Any, at: Any, mode: Any, row: Any) -> None:
-    """Write what the headers of a trace and of direct export have in common."""
+    """Write the values that the headers of a trace and of direct export have in common."""
     type_ = get(buf, at, TRACE_TYPE)
     row.int_version = VERSION
     row.int_mode = mode
@@ -175,7 +175,7 @@ def columns(buf: Any, origin: Any, at: Any, mode: Any, row: Any) -> None:
 
 @inlined
 def read_dex(buf: Any, origin: Any, at: Any, stop: Any, row: Any) -> Any:
-    """Direct export with its header at `at`; it has no hops."""
+    """Read direct export with its header at `at`; it has no hops."""
     flags = get(buf, at, EXTENSIONS)
     size = NONE
     for bit in range(8):
@@ -190,7 +190,7 @@ def read_dex(buf: Any, origin: Any, at: Any, stop: Any, row: Any) -> Any:
 
 @inlined
 def read_trace(buf: Any, origin: Any, at: Any, stop: Any, kind: Any, row: Any, hops: Any, first: Any) -> Any:
-    """A trace with its header at `at`, which is known to be there."""
+    """Read a trace with its header at `at`, which must be complete."""
     type_ = get(buf, at, TRACE_TYPE)
     words = get(buf, at, NODE_WORDS)
     implied = NONE
@@ -243,8 +243,8 @@ def count_nodes(buf: Any, at: Any, stop: Any, size: Any) -> Any:
 
 @inlined
 def item(buf: Any, at: Any, named: Any, have: Any, present: Any, null: Any) -> Any:
-    """(value, offset after it, `present`, `null`) of an item of 4 bytes; unless it is `named`, 0 and the rest
-    as given.
+    """(value, offset after it, `present`, `null`) of an item of 4 bytes; if it is not `named`, the value is
+    0, and the others are unchanged.
     """
     if named == NONE:
         return NONE, at, present, null
@@ -254,7 +254,7 @@ def item(buf: Any, at: Any, named: Any, have: Any, present: Any, null: Any) -> A
 
 @kernel
 def read_node(buf: Any, at: Any, type_: Any, hop: Any) -> None:
-    """Read what a node wrote at `at` into a HOP record; every field is written."""
+    """Read the data of a node at `at` into a HOP record; every field is written."""
     present, null, node, l2 = NONE, NONE, NONE, NONE
     if type_ & BIT_0:
         node = be32(buf, at) & LOW_24

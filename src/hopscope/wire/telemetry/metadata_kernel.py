@@ -1,15 +1,15 @@
-"""Hop metadata for the batch decoder: the place of each value, found once per instruction bitmap and hop
-size, and read per hop.
+"""Hop metadata for the batch decoder: the place of each value is found once per instruction bitmap and hop
+size, and then used for each hop.
 
 A plan is PLAN uint64: its key (0: none yet), words of a hop, `present`, the byte offset of each slot, the
-bits that take room, the row of their items in the dialect's table, whether one of them is not the
-specification's (ODD), their number, the bit of each word that belongs to no value, the bits of words that
+bits that take room, the row of their items in the dialect's table, whether one of them differs from the
+specification (ODD), their number, the bit of each word that belongs to no value, the bits of words that
 values have, and a move for each column of HOP: the end of its item in the hop (bytes), a right shift and a
-mask.  `stack_kernel.read_stack` chooses what reads them: a shuffle if all values are whole bytes; else
-`read_hop` by the slots if all items are the specification's, or `read_moved_hop` by the moves of any others.
+mask.  `stack_kernel.read_stack` chooses how hops are read: by a shuffle if all values are whole bytes; else
+by slots (`read_hop`) if all items are those of the specification, or by moves (`read_moved_hop`).
 
 The working memory begins with the latest plan of each kind, at a fixed place. KEPT plans of each kind follow,
-chosen by a hash: streams of several bitmaps copy each other's plans, and do not make them again.
+chosen by a hash, so that streams with several bitmaps copy plans rather than make them again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..records import HOP, HOP_MAX, Have
 INT_0_5, INT_1_0, INT_2_0 = layout.INT_0_5, layout.INT_1_0, layout.INT_2_0
 OWN_1_0, OWN_2_0 = layout.OWN_OF_1_0, layout.OWN_OF_2_0
 DROP_0_5, LOCAL_0_5 = layout.DROP_OF_0_5, layout.LOCAL_OF_0_5
-"""Kinds of metadata; each has plans of its own."""
+"""Kinds of metadata; each kind has its own plans."""
 WORDS, PRESENT, SLOTS, BITS, ROWS, ODD, COUNT, BOTTOM, WHOLE = 1, 2, 3, 16, 17, 18, 19, 20, 21
 INVERSE, SHUFFLES, SUSPECT, ORDER, MOVES = 22, 23, 24, 25, 33
 _FIELDS: Any = HOP.fields
 _AT: dict[str, int] = {name: _FIELDS[name][1] for name in HOP.names or ()}
 COLUMN_AT = np.array([*_AT.values()], np.uint64)
 COLUMN_BYTES = np.array([HOP[name].itemsize for name in _AT], np.uint64)
-"""Where the columns of HOP are, and their sizes."""
+"""Offsets and sizes of the columns of HOP."""
 MOVE, COLUMNS = 3, len(_AT)
 PLAN = MOVES + MOVE * COLUMNS
 EXCESS_AT = U64(_AT["checksum_complement"])
@@ -43,7 +43,7 @@ NO_BIT, USUAL, IS_DROP = U64(255), U64(1), U64(2)
 ITEMS, ITEM, KIND_ROWS = U64(rules.ITEMS), U64(rules.ITEM), U64(rules.ALTERNATIVES * 16 * rules.ITEM)
 ALTERNATIVE_ROWS = U64(16 * rules.ITEM)
 ANY_SIZE = U64(0)
-"""The hop size to give for metadata whose size nothing states: the usual items of its kind."""
+"""Hop size for metadata whose size is not stated: selects the usual items of its kind."""
 assert rules.ALTERNATIVES == 2  # `fill` tries two
 assert (Have.BUFFER_OCCUPANCY, Have.QUEUE_CONGESTION) == (1 << 8, 1 << 9)  # shifts in `read_moved_hop`
 
@@ -57,12 +57,13 @@ INGRESS, EGRESS, L2 = U64(Have.INGRESS_TIME), U64(Have.EGRESS_TIME), U64(Have.L2
 UTILIZATION, BUFFER = U64(Have.TX_UTILIZATION), U64(Have.BUFFER_OCCUPANCY)
 CONGESTION, CHECKSUM = U64(Have.QUEUE_CONGESTION), U64(Have.CHECKSUM_COMPLEMENT)
 WORDS_ONLY = NODE | PORTS | LATENCY | QUEUE | UTILIZATION
-"""What `read_words` reads: all are words of 32 bits in every version."""
+"""Values that `read_words` reads: all are words of 32 bits in every version."""
 
 
 def _eight(items: tuple[layout.Item, ...]) -> tuple[Any, Any, Any, Any]:
-    """For the first eight values of a version of INT: (their bits of `present`, how many bytes before the hop
-    the 64 begin that are shuffled, a mask of the words of these that belong to the hop, the shuffle).
+    """For the first eight values of a version of INT: (their bits of `present`, number of bytes before the
+    hop at which the 64 shuffled bytes begin, a mask of the words among these that belong to the hop, the
+    shuffle).
     """
     order, others = [-1] * HOP.itemsize, bytearray(HOP.itemsize)
     size = sum(item.size for item in items[:8])
@@ -98,13 +99,13 @@ AT_QUEUE, AT_INGRESS, AT_DROP = U64(SLOTS + 3), U64(SLOTS + 4), U64(SLOTS + _DRO
         "l2_egress_port", "tx_utilization", "buffer_id", "buffer_occupancy",
     )
 )  # fmt: skip
-"""Where a plan has the moves."""
+"""Places of the moves in a plan."""
 MAX_PORT, MAX_ID = U64(HOP_MAX["egress_port"]), U64(HOP_MAX["queue_id"])
 
 
 @kernel
 def words_of(table: Any, rows: Any, bits: Any) -> Any:
-    """Words that the items of these bits take."""
+    """Number of words that the items of these bits take."""
     size = U64(0)
     for bit in range(16):
         if (bits >> U64(15 - bit)) & U64(1):
@@ -123,8 +124,8 @@ def defined(table: Any, rows: Any, bits: Any) -> Any:
 
 @kernel
 def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> None:
-    """Find the plan of a bitmap: the first of the dialect's alternatives that has the hop size, then of these
-    without the reserved bits (for which a node may add nothing); if none has it, the usual one.
+    """Make the plan of a bitmap, for the first of the dialect's alternatives that has the hop size, then of
+    these without the reserved bits (for which a node may add nothing); if none has it, for the usual one.
     """
     usual = ITEMS + kind * KIND_ROWS
     rows, bits, found = usual, bitmap, hop_words == ANY_SIZE
@@ -182,16 +183,17 @@ def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: A
 
 @kernel
 def put_order(plans: Any, base: Any, to: Any, place: Any) -> None:
-    """Note that byte `to` of a HOP is byte `place` of those that are shuffled."""
+    """Record that byte `to` of a HOP is byte `place` of the shuffled bytes."""
     word, shift = base + U64(ORDER) + (to >> U64(3)), (to & U64(7)) << U64(3)
     plans[word] = (plans[word] | U64(0xFF) << shift) ^ (U64(0xFF) ^ place) << shift
 
 
 @kernel
 def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
-    """Find where each byte of a HOP is among the 64 that end with the hop, for `shuffle_hop`, if all values
-    are whole bytes.  Bytes by which values are wider than their columns go to the checksum complement, which
-    such a hop lacks.  Of two items with the same value, the later one counts: only moves do that.
+    """Find the place of each byte of a HOP among the 64 bytes that end with the hop, for `shuffle_hop`, if
+    all values are whole bytes.  Bytes by which values are wider than their columns go to the checksum
+    complement, which such a hop lacks.  If two items have the same value, the later one counts; only moves
+    can do that.
     """
     for k in range(SHUFFLED // 8):
         plans[base + U64(ORDER + k)] = U64(0x8080808080808080)
@@ -225,7 +227,7 @@ def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
 
 @inlined
 def key(bitmap: Any, hop_words: Any) -> Any:
-    """What a plan was made for, and never 0."""
+    """Key of the bitmap and hop size for which a plan was made; never 0."""
     return ((bitmap << U64(8)) | hop_words) + U64(1)
 
 
@@ -246,7 +248,7 @@ def latest(kind: Any) -> Any:
 
 @kernel
 def change(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> None:
-    """Copy the plan of a bitmap and hop size to `base`; made now if it is not among those that are kept."""
+    """Copy the plan of a bitmap and hop size to `base`; make it if it is not among the kept plans."""
     number = (bitmap ^ (bitmap >> U64(8)) ^ (bitmap >> U64(12)) ^ hop_words) & U64(KEPT - 1)
     kept = (U64(layout.KINDS) + kind * U64(KEPT) + number) * U64(PLAN)
     if plans[kept] != key(bitmap, hop_words):
@@ -275,7 +277,7 @@ def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop
     hop.tx_utilization = utilization
     hop.present = present
     hop.reserved = U64(0)
-    # A word of all ones plus 1 has bit 32 set: one test for all, and only after it `nulls` finds which.
+    # a word of all ones plus 1 has bit 32 set: one test for all words; `nulls` then finds which ones
     full = (node + U64(1)) | (ports + U64(1)) | (latency + U64(1)) | (queue + U64(1)) | (utilization + U64(1))
     full |= (ingress >> U64(32)) + U64(1) | (egress >> U64(32)) + U64(1) | (l2 >> U64(32)) + U64(1)
     if not wide:
@@ -291,10 +293,11 @@ def read_words(
     buf: Any, at: Any, present: Any, node_at: Any, ports_at: Any, latency_at: Any, queue_at: Any,
     utilization_at: Any, hop: Any,
 ) -> Any:  # fmt: skip
-    """`read_hop` of a hop with values of WORDS_ONLY only, at offsets that the caller keeps in registers: what
-    it lacks is cleared in one go, and a hop of the sink's four instructions takes 4 ns instead of 7.
+    """`read_hop` for a hop that has only values of WORDS_ONLY, at offsets that the caller keeps in registers:
+    missing values are cleared in one operation, and a hop of the sink's four instructions takes 4 ns instead
+    of 7.
 
-    Returns whether a value is all ones; `null` is left to the caller then.
+    Returns whether a value is all ones; the caller must then set `null`.
     """
     clear(hop)
     hop.present = present
@@ -326,7 +329,7 @@ def read_words(
 
 @inlined
 def planned(buf: Any, at: Any, plans: Any, slot: Any, present: Any) -> Any:
-    """Node, ports, latency and queue; the branches are the same for every hop of a bitmap, so they are
+    """Node, ports, latency and queue; the branches are the same for every hop of a bitmap, and so well
     predicted.
     """
     node, ports, latency, queue = U64(0), U64(0), U64(0), U64(0)
@@ -358,7 +361,7 @@ def planned_further(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide
 
 @kernel
 def nulls(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide: Any) -> Any:
-    """Which values that the hop at `at` has, but for a checksum, are all ones; `wide`: 64-bit timestamps."""
+    """Which values of the hop at `at`, except a checksum, are all ones; `wide`: 64-bit timestamps."""
     null = U64(0)
     for bit in range(10):
         have = U64(1) << U64(bit)
@@ -380,7 +383,7 @@ def time(buf: Any, at: Any, wide: Any) -> Any:
 
 @inlined
 def read_rest(buf: Any, at: Any, size: Any, plans: Any, slot: Any, present: Any, hop: Any) -> Any:
-    """Buffer, congestion and checksum complement, which few bitmaps name; returns their bits of `null`."""
+    """Read buffer, congestion and checksum complement, which few bitmaps name; returns their `null` bits."""
     null = U64(0)
     buffer, congestion, checksum = U64(0), U64(0), U64(0)
     if present & (BUFFER | CONGESTION | CHECKSUM):
@@ -406,24 +409,24 @@ def read_rest(buf: Any, at: Any, size: Any, plans: Any, slot: Any, present: Any,
 
 @inlined
 def moved(buf: Any, before: Any, plans: Any, move: Any) -> Any:
-    """The value that a move takes out of a hop that begins 8 bytes after `before`: from the 8 bytes up to the
-    end of its item, since something always precedes a hop, and nothing may follow it.
+    """The value that a move takes from a hop that begins 8 bytes after `before`: from the 8 bytes up to the
+    end of its item, since bytes always precede a hop, but may not follow it.
     """
     return (be64(buf, before + plans[move]) >> plans[move + U64(1)]) & plans[move + U64(2)]
 
 
 @inlined
 def is_full(value: Any, plans: Any, move: Any) -> Any:
-    """1 if all bits of a value are ones, or if it has none, else 0."""
+    """1 if all bits of a value are ones, or if it has no bits, else 0."""
     return U64(value == plans[move + U64(2)])
 
 
 @inlined
 def read_moved_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any) -> None:
     """Read metadata with any items into a HOP record; every field is written. A value that is wider than its
-    column saturates.  `size` counts to the end of the record, where the checksum complement is.
+    column saturates.  `size` reaches to the end of the record, where the checksum complement is.
 
-    With all items interpreted one by one, a hop of eight took 30 ns.
+    If all items are interpreted one by one, a hop of eight values takes 30 ns.
     """
     clear(hop)
     present, before = plans[base + U64(PRESENT)], at - U64(8)
@@ -484,8 +487,9 @@ def read_moved_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: A
 def shuffle_hop(
     buf: Any, at: Any, before: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any
 ) -> None:
-    """`read_moved_hop` of items whose values are whole bytes: the 64 bytes from `before` to the hop's end,
-    shuffled.  What may be all ones, or too wide, is read again by moves.  A hop of eight takes 4 ns, not 11.
+    """`read_moved_hop` for items whose values are whole bytes: shuffles the 64 bytes from `before` to the
+    hop's end.  Values that may be all ones, or too wide, are read again by moves.  A hop of eight values
+    takes 4 ns instead of 11.
     """
     full = shuffle_by(buf, before, plans, base + U64(ORDER), hop)
     hop.present = plans[base + U64(PRESENT)]
@@ -495,13 +499,13 @@ def shuffle_hop(
 
 @kernel
 def move_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any) -> None:
-    """`read_moved_hop` where it is rare."""
+    """`read_moved_hop`, not inlined, for places where it is rare."""
     read_moved_hop(buf, at, size, plans, base, table, hop)
 
 
 @kernel
 def moved_nulls(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any) -> Any:
-    """Which values of the hop at `at` are all ones, by the items: of a value in two items, if both are."""
+    """Which values of the hop at `at` are all ones, by the items; a value in two items if both are."""
     bits, rows, bottom = plans[base + U64(BITS)], plans[base + U64(ROWS)], plans[base + U64(BOTTOM)]
     end = at + size
     known = U64(0)

@@ -1,4 +1,4 @@
-"""Telemetry Reports 0.5, 1.0 and 2.0: what their headers' fields stand for."""
+"""Telemetry Reports 0.5, 1.0 and 2.0: the meaning of their headers' fields."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FLAGS = {
     "dropped": Flag.DROPPED, "congested": Flag.CONGESTED, "tracked": Flag.TRACKED,
     "intermediate": Flag.INTERMEDIATE,
 }  # fmt: skip
-"""Flag of a field; only 2.0 has the last one."""
+"""Flags by field; only 2.0 has the last one."""
 
 
 def flag_fields(flags: int) -> dict[str, int]:
-    """The fields of a report's header that hold flags."""
+    """Flags as fields of a report's header."""
     return {name: int(bool(flags & flag)) for name, flag in FLAGS.items()}
 
 
@@ -38,6 +38,6 @@ def main_form(report_type: int, dialect: Dialect = DEFAULT) -> tuple[int, int]:
 
 
 def push_main(out: bytearray, own: ReportMetadata, **main: int) -> None:
-    """Append INT main contents with these fields, and the metadata that its bitmap names."""
+    """Append INT main contents with these fields, and the metadata that their bitmap names."""
     out += layout.MAIN_2_0.pack(main)
     push_report_metadata(out, layout.OWN_2_0, main["metadata_bits"], own)

@@ -36,7 +36,7 @@ FLAGS_2 = tuple(word(layout.REPORT_2_0, name) for name in ("dropped", "congested
 
 @inlined
 def flags_of(buf: Any, at: Any, fields: Any) -> Any:
-    """D, Q and F."""
+    """The flags D, Q and F."""
     return (
         get(buf, at, fields[0]) * inner.DROPPED
         | get(buf, at, fields[1]) * inner.CONGESTED
@@ -58,7 +58,7 @@ def kind_of(flags: Any) -> Any:
 def report_0_5(
     buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
 ) -> Any:
-    """A Report 0.5; returns the next free row of `hops`."""
+    """Read a Report 0.5; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(12) > end:
         refuse(row, inner.CUT_HEADER, at, origin)
@@ -112,8 +112,8 @@ def report_0_5(
 
 @inlined
 def own_values(buf: Any, at: Any, plans: Any, base: Any, has_drop: Any, row: Any) -> None:
-    """Write what the report metadata say of the report; its queue id, if any, is taken from the hop that they
-    are read into.
+    """Write the values of the report metadata that belong to the report; its queue id, if any, is taken from
+    the hop into which the metadata is read.
     """
     carried = U64(row.carried) | HAS_OWN
     if plans[base + U64(PRESENT)] & QUEUE:
@@ -129,7 +129,7 @@ def own_values(buf: Any, at: Any, plans: Any, base: Any, has_drop: Any, row: Any
 def report_1_0(
     buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
 ) -> Any:
-    """A Report 1.0; returns the next free row of `hops`."""
+    """Read a Report 1.0; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(16) > end:
         refuse(row, inner.CUT_HEADER, at, origin)
@@ -170,6 +170,6 @@ def report_1_0(
 
 @kernel
 def queue_of(hop: Any, has_drop: Any, row: Any) -> None:
-    """Write the queue id of the report metadata: that of the occupancy, unless the drop word has one."""
+    """Write the queue id of the report metadata: the drop word's if it has one, else the occupancy's."""
     if U64(hop.present) & QUEUE and not has_drop:
         row.queue_id = hop.queue_id

@@ -1,4 +1,4 @@
-"""Report metadata, of the switch that sent the report: forms of 0.5, optional metadata of 1.0 and 2.0."""
+"""Report metadata about the switch that sent the report: forms of 0.5, optional metadata of 1.0 and 2.0."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .hop_stack import push_metadata
 _FORMS = {1: layout.DROP_0_5, 2: layout.SWITCH_LOCAL_0_5}
 _FORM_KINDS = {1: layout.DROP_OF_0_5, 2: layout.LOCAL_OF_0_5}
 _FORM_BITS = {1: 0x4000, 2: 0x7000}
-"""Bitmaps of what follows the node id, and the drop header's last word, which is no hop value."""
+"""Bitmaps of the items after the node id by form; the drop header's last word is not a hop value."""
 
 
 @dataclass(slots=True)
 class ReportMetadata:
-    """Report metadata: of the switch that sent the report."""
+    """Report metadata about the switch that sent the report."""
 
     hop: Hop = field(default_factory=Hop)
     queue_id: int | None = None
@@ -26,7 +26,7 @@ class ReportMetadata:
     at: int = 0
     """Offset of its first byte."""
     size: int = 0
-    """Bytes, with domain-specific metadata."""
+    """Size including domain-specific metadata, bytes."""
 
 
 def push_metadata_0_5(

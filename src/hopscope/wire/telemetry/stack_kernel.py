@@ -1,4 +1,4 @@
-"""Stacks of hop metadata, for the batch decoder: newest hop on the wire first, in path order in `hops`.
+"""Stacks of hop metadata, for the batch decoder: the newest hop first on the wire, in path order in `hops`.
 
 Parameters: `plans` and `base` as in `metadata_kernel`, `table` of the dialect, `hops` HOP records.
 """
@@ -61,7 +61,7 @@ def read_stack(
 def read_words(
     buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, hops: Any, first: Any
 ) -> None:
-    """Values that are a word each in every version."""
+    """Read values that are one word in every version."""
     row, slot, present = first + count, base + U64(metadata.SLOTS), plans[base + U64(metadata.PRESENT)]
     node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
     queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
@@ -77,7 +77,7 @@ def read_words(
 def read_eight(
     buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, version: Any, hops: Any, first: Any
 ) -> None:
-    """The first eight values of a version, a constant: a hop is one shuffle by constant places."""
+    """Read the first eight values of a version, a constant: a hop takes one shuffle with constant places."""
     row = first + count
     for _ in range(count):
         row -= U64(1)
@@ -99,7 +99,7 @@ def shuffle_stack(
     buf: Any, at: Any, before: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any,
     first: Any,
 ) -> None:  # fmt: skip
-    """By shuffles of the 64 bytes that end with each hop; those of the newest begin at `before`."""
+    """Read hops by shuffling the 64 bytes that end with each; those of the newest hop begin at `before`."""
     row = first + count
     for _ in range(count):
         row -= U64(1)
@@ -112,7 +112,7 @@ def shuffle_stack(
 def move_stack(
     buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any, first: Any
 ) -> None:
-    """By a move for each value."""
+    """Read hops with a move for each value."""
     row = first + count
     for _ in range(count):
         row -= U64(1)
@@ -122,7 +122,7 @@ def move_stack(
 
 @kernel
 def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: Any, first: Any) -> None:
-    """Read the source's checksum complement, which follows metadata that only the source adds."""
+    """Read the source's checksum complement, which comes after metadata that only the source adds."""
     if count == NONE or plans[base + U64(metadata.PRESENT)] & metadata.CHECKSUM == NONE:
         return
     hop = hops[first]
@@ -134,7 +134,7 @@ def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: A
 
 @kernel
 def misplaced_bottom(buf: Any, at: Any, end: Any) -> Any:
-    """The first word of a stack of 2015 whose bottom-of-stack bit is wrong; `end` without one."""
+    """Offset of the first word of a stack of 2015 whose bottom-of-stack bit is wrong; `end`: none."""
     if at == end:
         return end
     above, last = U64(0), end - U64(4)

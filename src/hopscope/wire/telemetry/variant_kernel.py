@@ -1,5 +1,5 @@
-"""INT of a dialect, an old version or a tunnel, for the batch decoder: the checks of int_header.py, in the
-same order. INT-MD 2.x over TCP and UDP is in `int_kernel`.
+"""INT of a dialect, an old version or a tunnel, for the batch decoder: with the checks of int_header.py, in
+the same order. `int_kernel` reads INT-MD 2.x over TCP and UDP.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def int_version(buf: Any, at: Any, old: Any, carrier: Any, report: Any, table: A
 
 @kernel
 def meaning(bitmap: Any, table: Any) -> Any:
-    """An instruction bitmap of the wire as the specifications have it."""
+    """An instruction bitmap of the wire in the order of the specifications."""
     how = U64(table[SWAPPED])
     if how == U64(2):  # reversed: bits in each byte, then the bytes
         bitmap = (bitmap & U64(0x5555)) << U64(1) | (bitmap >> U64(1)) & U64(0x5555)
@@ -150,7 +150,7 @@ def md_flag(buf: Any, at: Any, which: Any, value: Any, table: Any) -> Any:
 
 @kernel
 def changed_header(buf: Any, at: Any, table: Any) -> Any:
-    """(domain id, DS instruction, DS flags, flags) of the INT-MD 2.x at `at`, where the dialect has them."""
+    """(domain id, DS instruction, DS flags, flags) of the INT-MD 2.x at `at`, at the dialect's places."""
     flags = (
         md_flag(buf, at, 0, DISCARD, table)
         | md_flag(buf, at, 1, EXCEEDED, table)
@@ -187,8 +187,8 @@ def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any)
 
 @kernel
 def agrees(at: Any, limit: Any, words: Any, hop_words: Any, total: Any, counted: Any) -> Any:
-    """Whether a stack of so many words at `at` fits into the packet, and holds a whole number of hops: INT,
-    whatever the instructions mean, and not ordinary traffic that looks like it.
+    """Whether a stack of `words` words at `at` fits into the packet, and has a whole number of hops: then it
+    is INT, whatever the instructions mean, rather than ordinary traffic that looks like it.
     """
     hops = total if counted else hop_words
     if at + (words << U64(2)) > limit:
@@ -219,7 +219,7 @@ def restore_l4(buf: Any, at: Any, protocol: Any, end: Any, limit: Any, row: Any)
 def restore_2_0(
     buf: Any, shim: Any, behind: Any, end: Any, limit: Any, carrier: Any, table: Any, row: Any
 ) -> Any:
-    """(code, offset): the packet's own port and protocol, by the NPT of 2.x."""
+    """Write the packet's own port and protocol, by the NPT of 2.x; returns (code, offset)."""
     if carrier > OVER_UDP:
         return NONE, behind
     npt = get(buf, shim, NPT)
@@ -240,7 +240,7 @@ def read_any(
     buf: Any, origin: Any, shim: Any, end: Any, limit: Any, protocol: Any, carrier: Any, row: Any, table: Any,
     plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
-    """`int_kernel.read_int` for every form; the shim's four bytes are there."""
+    """`int_kernel.read_int` for every form; the shim's four bytes must be complete."""
     rule = shim_rule(buf, shim, carrier, table)
     mode = rule & U64(15)
     if mode == NONE:
@@ -359,8 +359,8 @@ def read_mx(
     buf: Any, shim: Any, stack: Any, end: Any, limit: Any, carrier: Any, instructions: Any, left: Any,
     is_open: Any, numbered: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
-    """What follows an INT-MX header: no hops, or the node's record if the dialect has one; `left` words
-    belong to it.
+    """Read the part after an INT-MX header: no hops, or the node's record if the dialect has one, of `left`
+    words.
     """
     hop_words, base = NONE, NONE
     if table[MX_RECORD] and instructions:

@@ -1,6 +1,6 @@
 """A Wireshark dissector in Lua, from the same declarations as the decoders: headers and items of `layout`,
-rules of each dialect's table, reasons of `reasons`. How they are read is in `dissector.lua`, which names
-fields and rules but has no offset of its own.
+rules of each dialect's table, reasons of `reasons`. The code that reads them is in `dissector.lua`, which
+names fields and rules, but has no offsets of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHOWN = {
     "LABEL_OPTION": "label", "LABEL_STATE": "label.item", "LABEL_ITEM": "label.item",
     "LABEL_ROUTE": "label.route", "LABEL_ROUTE_ENTRY": "label.route",
 }  # fmt: skip
-"""Headers whose fields are shown, and the prefix of their filters after `hopscope.`; others are only read."""
+"""Headers whose fields are shown, and the prefix of their filters after `hopscope.`; others are just read."""
 _MD_FLAGS = ("discard", "hops_exceeded", "mtu_exceeded")
 _DS_FIELDS = ("domain_id", "ds_instruction", "ds_flags")
 _ORIGINAL = (("original_dscp", 6), ("original_port", 16), ("original_protocol", 8))
@@ -72,7 +72,7 @@ def _block(rows: Iterable[str]) -> str:
 
 
 class _Items:
-    """Items by number: each once, whatever tables it is in."""
+    """Items by number; each item occurs once, even if several tables have it."""
 
     def __init__(self) -> None:
         self.numbers: dict[Item, int] = {}
@@ -160,7 +160,7 @@ def _domain(domain: Domain) -> str:
 
 
 def _moved(header: Header, dialect: Dialect) -> Header:
-    """The header of INT-MD 2.x or INT-MX as this dialect has it."""
+    """The header of INT-MD 2.x or INT-MX in this dialect."""
     places = {name: 31 - shift for name, shift in zip(_MD_FLAGS, dialect.md_shifts, strict=True)}
     places |= {name: 8 * at for name, at in zip(_DS_FIELDS, dialect.ds_offsets, strict=True)}
     fields = tuple(replace(field, at=places.get(field.name, field.at)) for field in header.fields)
@@ -168,7 +168,7 @@ def _moved(header: Header, dialect: Dialect) -> Header:
 
 
 def _original(dialect: Dialect) -> Iterator[Field]:
-    """What a 2.x shim keeps of the packet, by its next-protocol type."""
+    """Fields of the packet that a 2.x shim keeps, by its next-protocol type."""
     start = layout.SHIM_2_0.field("original")
     for (name, bits), shift in zip(_ORIGINAL, dialect.npt_shifts, strict=True):
         yield Field(name, start.at + start.bits - shift - bits, bits, "", "")
