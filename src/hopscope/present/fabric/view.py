@@ -24,7 +24,7 @@ MOST_SWITCHES = 400
 MOST_LINKS = 40_000
 """Largest number of links in an answer: those with the highest values."""
 _PORT_BITS = 31
-"""Of a port, which has 30, plus 1, or 0 for several ports."""
+"""Bits of a port in a key: ports have 30 bits, and are stored plus 1, since 0 stands for several ports."""
 
 
 @dataclass(frozen=True, slots=True)
