@@ -104,7 +104,7 @@ def test_only_missing_members_are_forgotten(run: Run, connection: Connection, gi
     seat.put(GOOD)
     seat.remember(GOOD)
     status, _, error = run("cluster", "forget", "c1", *given)
-    assert (status, error) == (2, "hopscope: c1: the member is there; stop it first\n")
+    assert (status, error) == (2, "hopscope: c1: the member is running; stop it first\n")
     assert run("cluster", "forget", "c9", *given)[0] == 2
     status, text, _ = run("cluster", "forget", "c1", "--force", "--json", *given)
     assert (status, json.loads(text)) == (0, {"forgotten": "c1", "problem": ""})

@@ -143,7 +143,7 @@ def test_why_there_is_no_news(
     stream, why = f"KV_hopscope-{cluster}-drains", queue.SimpleQueue[str]()
     wish = Wish(drained=True, number=1)
     end = follow(connection, "c1", wish, 0, lambda each: None, why.put)
-    assert (end.stage, end.problem) == ("live", "it is not there; the request waits until it is")
+    assert (end.stage, end.problem) == ("live", "it is not running; the request waits until it is")
     assert (why.get_nowait(), why.empty()) == (end.problem, True)
 
     def make_room(more_bytes: int | None) -> None:

@@ -160,7 +160,7 @@ def test_one_of_two_writers_wins(nats: NatsServer, cluster: str, tmp_path: Path)
             assert table is not None
             won = table.changed(["c1", "c2", "c3"], {"c3": Owner("/c3")}, {}, 200 * SECOND)
             write_owners(connection, won, revision)
-            with pytest.raises(ClusterError, match="another one has changed the table"):
+            with pytest.raises(ClusterError, match="the table of owners has been changed"):
                 write_owners(connection, replace(table, keep_epochs=1), revision)
             eventually(lambda: follower.newest() == won)
     away = settings.model_copy(update={"nats": ("nats://127.0.0.1:1",)})

@@ -1,4 +1,4 @@
-"""The part of the process that applies the cluster's configuration to this member, by its control socket."""
+"""The part of the process that applies the cluster's configuration to this member via its control socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .process import Context, Part
 
 
 class Applying(Part):
-    """`configuration`: each new revision is applied, all or nothing; the record says which is in force."""
+    """`configuration`: applies each new revision, all or nothing; the record states the revision in force."""
 
     name = "configuration"
 
@@ -22,19 +22,17 @@ class Applying(Part):
         self._configurations = Configurations(context.connection)
 
     def start(self) -> None:
-        """Learn of changes at once; each turn looks, too, since messages may be lost."""
+        """Subscribe to changes; each turn also checks, since messages may be lost."""
         self._configurations.follow(lambda: self.context.wake(self.name))
 
     def turn(self) -> None:
-        """Apply the newest revision, unless this member has it."""
+        """Apply the newest revision, unless this member already has it."""
         context = self.context
         newest = self._configurations.newest()
         has = self._applied(newest)
         problem = ""
         if not newest.number and has:
-            problem = (
-                f"NATS has lost the configuration: revision {has} stays in force until another one is set"
-            )
+            problem = f"NATS has lost the configuration: revision {has} stays in force until a new one is set"
         elif newest.number != has:
             problem = self._apply(newest)
             has = has if problem else newest.number
@@ -46,8 +44,8 @@ class Applying(Part):
             context.wake("members")
 
     def _applied(self, newest: Revision) -> int:
-        """The revision that the collector has; 0: none, or another one with the number of the newest, since
-        numbers begin again if NATS has lost its buckets.
+        """The revision that the collector has; 0: none, or a different one with the same number as the
+        newest, since numbers restart if NATS has lost its buckets.
         """
         try:
             answer = control.request(self.context.data, {"cluster": {}})["cluster"]
@@ -61,7 +59,7 @@ class Applying(Part):
         return int(answer["revision"])
 
     def _apply(self, revision: Revision) -> str:
-        """Why it could not be applied; empty: it was."""
+        """Apply a revision; returns why that failed; empty: it succeeded."""
         if revision.problem:
             return f"revision {revision.number} cannot be read: {revision.problem}"
         request = {

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_KEYS = 2000
-"""Most entries that are read of a bucket: whoever has credentials can write more."""
+"""Maximum number of entries read from a bucket, since anyone with credentials can write more."""
 RUN_SECONDS = 20.0
-"""Longest time of one method, unless it is given another."""
+"""Default timeout of one method."""
 AT_ONCE = 64
-"""Requests for entries that wait for an answer at once."""
+"""How many requests for entries may be pending at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value, and when the server stored it."""
+    """A value, and the time when the server stored it."""
 
     key: str
     value: bytes
     revision: int
     time_ns: int
-    """Of the server's clock."""
+    """Time by the server's clock."""
 
 
 def run(connection: Connection, work: Coroutine[Any, Any, T], seconds: float, what: str) -> T:
-    """Run requests to JetStream about `what`. Raises ClusterError, which says if that is missing, or if there
-    is no JetStream to ask.
+    """Run requests to JetStream about `what`. The ClusterError that it raises says if that is missing, or if
+    JetStream is unavailable.
     """
     import nats.errors
     import nats.js.errors as js
@@ -81,26 +81,26 @@ class Bucket:
         return self._run(self._get(key))
 
     def at(self, key: str, revision: int) -> Entry | None:
-        """The entry that a key had; None: it is not kept any more."""
+        """The entry of a key at a revision; None: it is no longer kept."""
         return self._run(self._at(key, revision))
 
     def history(self, key: str) -> list[Entry]:
-        """The entries of a key that are kept, oldest first."""
+        """All kept entries of a key, oldest first."""
         return self._run(self._history(key))
 
     def change(self, key: str, value: bytes, revision: int) -> int | None:
-        """Store a value if the key's newest entry is `revision` (0: if there is none); returns its revision,
-        or None if the key has another one.
+        """Store a value if the key's newest entry is `revision` (0: if there is none); returns the new
+        revision, or None if the key has a different one.
         """
         return self._run(self._change(key, value, revision))
 
     def put(self, key: str, value: bytes) -> int:
-        """Store a value; its revision."""
+        """Store a value; returns its revision."""
 
         return self._run(self._write(self._values().put(key, value)))
 
     def delete(self, key: str, revision: int = 0) -> None:
-        """Remove a key; only if its newest entry is `revision`, unless that is 0."""
+        """Remove a key, unless `revision` is not 0 and differs from that of its newest entry."""
 
         delete = self._values().delete(key, revision or None, validate_keys=False)
         self._run(self._write(delete))
@@ -181,7 +181,7 @@ class Bucket:
             return None
 
     async def _write(self, write: Coroutine[Any, Any, T]) -> T:
-        """Write an entry. NATS does not answer without the bucket: then the error says that it is missing."""
+        """Write an entry. NATS does not answer if the bucket is missing; the error then says so."""
         from nats.js.errors import NoStreamResponseError
 
         try:
@@ -191,7 +191,7 @@ class Bucket:
             raise
 
     def _entry(self, message: RawStreamMsg) -> Entry | None:
-        """None: the key was removed."""
+        """The entry in a message; None: the key was removed."""
         if (message.headers or {}).get("KV-Operation") in ("DEL", "PURGE"):
             return None
         assert message.subject is not None

@@ -1,8 +1,8 @@
 """The configuration of all members: one key of a bucket that keeps its last 64 revisions.
 
-It has limits, as changes over each member's own: the form of the control socket's `set_limits`.
-Whoever has credentials of NATS can write it: what is read is checked, and a member checks it again, all or
-nothing, when it applies it.
+It has changes to each member's own limits, in the form of the control socket's `set_limits`. Anyone with
+credentials for NATS can write it, so it is validated when it is read, and again when a member applies it, all
+or nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ KEY = "configuration"
 MAX_BYTES = 512 * 1024
 """Longest configuration."""
 CHANGED = "configuration"
-"""Subject, below the cluster's, of a message after a change."""
+"""Subject, below the cluster's, of the message that follows a change."""
 Value = Annotated[int, Field(ge=0, lt=2**63)] | str | None
 Metrics = dict[Text, dict[Text, Value]]
 
 
 class ConflictError(ClusterError):
-    """Another change came first; nothing was changed."""
+    """Somebody else made a change first; nothing was changed."""
 
     status = 1
 
@@ -38,23 +38,23 @@ class Limits:
     """Changes of limits."""
 
     general: Metrics = field(default_factory=dict)
-    """Of all switches: by metric and limit; None: never."""
+    """Limits of all switches by metric and limit; None: never."""
     switches: dict[Text, Metrics | None] = field(default_factory=dict)
-    """Of single switches, by node id; "general": as of all; None in place of metrics: none of its own."""
+    """Limits of single switches by node id; "general": inherit; None in place of metrics: no own limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What is stored."""
+    """The stored configuration."""
 
     limits: Limits = field(default_factory=Limits)
     by: Text = ""
-    """Who made the change."""
+    """Author of the change."""
     note: Text = ""
-    """What for."""
+    """Purpose of the change."""
 
     def encode(self) -> bytes:
-        """As it is stored: JSON. Raises ClusterError if that is too long."""
+        """The stored form, JSON. Raises ClusterError if it is too long."""
         value = json.dumps(asdict(self), separators=(",", ":")).encode()
         if len(value) > MAX_BYTES:
             raise ClusterError(
@@ -65,14 +65,14 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A configuration, with its number; 0: there is none yet."""
+    """A configuration with its number, 0 if there is none yet."""
 
     number: int = 0
     time_ns: int = 0
     """When the server stored it."""
     configuration: Configuration = field(default_factory=Configuration)
     problem: str = ""
-    """Why what is stored cannot be read; empty: it can."""
+    """Why the stored configuration cannot be read; empty: it can."""
 
 
 class Configurations:
@@ -93,7 +93,7 @@ class Configurations:
         return [_revision(entry) for entry in reversed(self._bucket.history(KEY))]
 
     def at(self, number: int) -> Revision:
-        """A revision that is kept."""
+        """A kept revision."""
         entry = self._bucket.at(KEY, number) if number > 0 else None
         if entry is None:
             raise ClusterError(
@@ -102,7 +102,7 @@ class Configurations:
         return _revision(entry)
 
     def put(self, configuration: Configuration, after: int) -> int:
-        """Store a configuration as the revision that follows `after`; its number.
+        """Store a configuration as the revision that follows `after`; returns its number.
 
         Raises ConflictError if that is not the newest one.
         """
@@ -127,7 +127,7 @@ class Configurations:
 
 
 def merged(before: Limits, changes: Limits, without: Limits) -> Limits:
-    """A configuration after changes, and without the keys that `without` has."""
+    """Limits after `changes` were made, and the keys in `without` removed."""
     general = _merged(before.general, changes.general, without.general)
     switches = dict(before.switches)
     for node in {*changes.switches, *without.switches}:

@@ -1,4 +1,4 @@
-"""A connection to the NATS servers of a cluster, and requests that many answer."""
+"""A connection to the NATS servers of a cluster, with requests that several members answer."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONNECT_SECONDS = 3
 RECONNECT_SECONDS = 1
-"""Pause before the next attempt, by a connection that is kept."""
+"""Pause before a persistent connection's next attempt."""
 ALIVE_SECONDS = 5
-"""Interval of pings; two without an answer end a connection."""
+"""Interval of pings; after two without an answer, the connection ends."""
 MESSAGE_BYTES = 1024
-"""Counted for each message beside its body: its headers, and what keeps it."""
+"""Overhead counted for each message: its headers, and the object that holds it."""
 MEMBER = "hopscope-member"
 """Header of an answer: the member that sent it."""
 MORE = "hopscope-more"
-"""Header of a message: the member's answer goes on in another one."""
+"""Header of a message: the member's answer continues in another message."""
 
 
 class ClusterError(HopscopeError):
-    """NATS does not answer or refuses; the message says which servers, and why."""
+    """NATS does not answer, or refuses; the message names the servers and the reason."""
 
 
 def require_client() -> None:
@@ -60,18 +60,18 @@ class Reply:
     """An answer of one member."""
 
     member: str
-    """Its name, as it says."""
+    """The name that it claims."""
     headers: dict[str, str]
     body: bytes
     seconds: float
-    """Time from the request to it."""
+    """Time since the request."""
 
 
 class Connection:
     """A connection; its client runs in a thread of its own. Methods raise ClusterError."""
 
     def __init__(self, settings: ClusterSettings, who: str, *, keep: bool = False) -> None:
-        """`who`: shown by the server. `keep`: of a process that runs on: reconnect for ever."""
+        """`who`: a name that the server shows. `keep`: reconnect for ever, for long-running processes."""
         self.settings = settings
         self.names = ClusterNames(settings.name)
         self._who, self._keep = who, keep
@@ -105,7 +105,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether it has to be opened (again): it was not yet, or the client has given up."""
+        """Whether it has to be opened (again): it never was, or the client has given up."""
         return self._client is None or bool(self._client.is_closed)
 
     def open(self, seconds: float = CONNECT_SECONDS + 2) -> None:
@@ -156,17 +156,17 @@ class Connection:
         headers: dict[str, str] | None = None,
         most_bytes: int = 64 * 1024**2,
     ) -> list[Reply]:
-        """Send a request to all that subscribe to `subject`; the answers that come within `seconds`.
+        """Send a request to all subscribers of `subject`; returns the answers that arrive within `seconds`.
 
-        It returns as soon as every member in `expected` has answered. Of several answers of a member all are
-        returned, but the first without the header MORE completes it. No more than `most_bytes` of a member
-        are kept, and of all that are not expected together.
+        It returns as soon as every member in `expected` has answered. All messages of a member are returned;
+        the first without the header MORE completes its answer. At most `most_bytes` are kept per expected
+        member, and the same for all other senders together.
         """
         work = self._ask(subject, body, seconds, set(expected), headers, most_bytes)
         return self.run(work, seconds + 5)
 
     def send(self, subject: str, body: bytes) -> None:
-        """Send a message to all that subscribe to `subject` now."""
+        """Send a message to all present subscribers of `subject`."""
 
         async def send() -> None:
             await self.client.publish(subject, body)
@@ -246,7 +246,7 @@ class Connection:
                 connect_timeout=CONNECT_SECONDS,
                 ping_interval=ALIVE_SECONDS,
                 max_outstanding_pings=2,
-                pending_size=0 if self._keep else 2 * 1024**2,  # nothing is sent later than it was meant
+                pending_size=0 if self._keep else 2 * 1024**2,  # nothing is sent late
                 error_cb=self._failed,
                 reconnected_cb=self._back,
                 **options,
@@ -255,7 +255,7 @@ class Connection:
         )
 
     async def _failed(self, error: Exception) -> None:
-        """The next attempt is made with the passwords and certificates of now."""
+        """Note the error; read passwords and certificates again for the next attempt."""
         if not (self.problem and isinstance(error, ConnectionResetError)):  # a refusal ends with one
             self.problem = one_line(error)
         if self._client is not None and not self._client.is_connected:

@@ -1,4 +1,4 @@
-"""Counters of the process that takes part in a cluster."""
+"""Counters of the cluster process."""
 
 from __future__ import annotations
 
@@ -82,4 +82,4 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
     *family("cluster_failures_total", "Failed attempts, by part of the process; each is repeated.", "part",
             PARTS, of="failures"),
 ))  # fmt: skip
-"""Of the process that takes part in a cluster, in the folder of regions."""
+"""Counters of the cluster process, in the folder of regions."""

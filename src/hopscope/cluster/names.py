@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterNames:
-    """What NATS calls the parts of the cluster `name`."""
+    """Names in NATS of the parts of the cluster `name`."""
 
     name: str
 
     @property
     def members(self) -> str:
-        """Bucket of living members, by name; a record that is not renewed is gone after `member_seconds`."""
+        """Bucket of living members, by name; a record expires after `member_seconds` without renewal."""
         return f"hopscope-{self.name}-members"
 
     @property
     def known(self) -> str:
-        """Bucket of all members that were ever there, by name, until they are forgotten."""
+        """Bucket of all members that ever were present, by name, until they are forgotten."""
         return f"hopscope-{self.name}-known"
 
     @property
@@ -28,7 +28,7 @@ class ClusterNames:
 
     @property
     def drains(self) -> str:
-        """Bucket of what is wanted of members, and of how far they are (`drain`)."""
+        """Bucket of requests to members, and of their progress (`drain`)."""
         return f"hopscope-{self.name}-drains"
 
     @property
@@ -42,7 +42,7 @@ class ClusterNames:
         return f"hopscope-{self.name}-events"
 
     def subject(self, *parts: str) -> str:
-        """A subject, as `hopscope.NAME.ask`."""
+        """A subject, such as `hopscope.NAME.ask`."""
         return ".".join(("hopscope", self.name, *parts))
 
 

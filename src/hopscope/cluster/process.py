@@ -1,17 +1,18 @@
 """The process of a member: a connection to NATS, and the parts that use it.
 
-A part is one thing that a member does in its cluster: `members` (its record), `configuration`, `questions`,
-`owners`, `drain`, … Each has a thread of its own, so that one that waits delays no other, nor the tick for
-the supervisor. Its methods are called by that thread alone:
+A part is one task of a member in its cluster: `members` (its record), `configuration`, `questions`, `owners`,
+`drain`, … Each has a thread of its own, so that a part that waits delays neither other parts nor the tick for
+the supervisor. Only that thread calls its methods:
 
 - `start` once NATS is connected and the member has joined; after a failure it is called again.
 - `turn` every `seconds`, or at once after `Context.wake(name)`, while NATS is connected.
-- `stop` when the process ends, the connection was closed for good, or the member is no more one: another
-  process has its name. `start` may follow, with a new connection. It may raise; NATS may be away.
+- `stop` when the process ends, the connection is closed for good, or another process has taken the member's
+  name. `start` may follow, with a new connection. `stop` may raise; NATS may be unreachable.
 
-nats-py reconnects by itself, with all subscriptions: no `stop` comes before or after that. Any exception is
-counted, shown and repeated: a ClusterError is expected, anything else a defect of the part. A part
-must come back within `HANG_SECONDS`, or the process ends and is started again.
+nats-py reconnects by itself, with all subscriptions, without calls of `stop` and `start`. After any
+exception, the failure is counted and shown, and the call repeated; a ClusterError is expected, any other
+exception is a defect of the part. A call must return within `HANG_SECONDS`, or the process ends and is
+restarted.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ from .status import write_status
 
 TURN_SECONDS = 0.1
 STATUS_SECONDS = 1.0
-"""How often the file of the status is written if nothing changes."""
+"""How often the status file is written if nothing changes."""
 RETRY_SECONDS = 1.0
-"""Pause after a failed attempt to connect, or of a part."""
+"""Pause after a failed attempt to connect, or a failed call of a part."""
 HANG_SECONDS = 45.0
 """How long a part may stay in one call."""
 STOP_SECONDS = 5.0
-"""How long all parts may take to stop …"""
+"""How long all parts may take to stop, except as for SILENT_SECONDS."""
 SILENT_SECONDS = 2.0
-"""… but one that has waited for an answer for this long is not awaited: NATS hangs."""
+"""A part that has waited this long for an answer is not awaited, since NATS hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a collector is: what its record says of it."""
+    """The condition of a collector, for its record."""
 
     ready: bool = True
     reason: str = ""
@@ -70,40 +71,40 @@ class Condition:
 
 @dataclass
 class Context:
-    """What all parts of a member know and share. Each attribute is written by one part."""
+    """State that all parts of a member share. Each attribute is written by one part."""
 
     settings: Settings
     data: Path
     regions: Path
     counters: CounterRegion
     incarnation: str
-    """Of the data folder."""
+    """Incarnation of the data folder."""
     condition: Callable[[], Condition] = Condition
-    """Looks how this collector is."""
+    """Examines this collector."""
     connection: Connection = field(init=False)
-    """Opened before `start` of any part is called, except for those that need no NATS."""
+    """Opened before any part is started, except for parts that need no NATS."""
     living: dict[str, MemberRecord] = field(default_factory=dict)
-    """Members that are there, this one included, at the last heartbeat (`members` writes)."""
+    """Present members, including this one, at the last heartbeat (`members` writes)."""
     known: dict[str, MemberRecord] = field(default_factory=dict)
-    """All that ever were, but for forgotten ones (`members` writes)."""
+    """All members that ever were, except forgotten ones (`members` writes)."""
     clocks: dict[str, str] = field(default_factory=dict)
-    """Known members whose clock is wrong, and how it is (`members` writes)."""
+    """Known members whose clock is wrong, with a text (`members` writes)."""
     bad: dict[str, str] = field(default_factory=dict)
-    """Records that are no good, and why (`members` writes)."""
+    """Invalid records, with the reason (`members` writes)."""
     joined: bool = False
-    """Whether this process is the member of its name (`members` writes)."""
+    """Whether this process is the member with its name (`members` writes)."""
     heartbeat_at: float = 0.0
-    """When NATS took the newest record, monotonic (`members` writes)."""
+    """When NATS accepted the newest record, monotonic (`members` writes)."""
     refused: str = ""
-    """Why it is not: another process is (`members` writes)."""
+    """Why it is not: another process has the name (`members` writes)."""
     record: MemberRecord | None = None
     """This member's newest record in NATS (`members` writes)."""
     own: dict[str, Any] = field(default_factory=dict)
-    """Fields of this member's next record, as parts know them: `revision`, `state`, … (`wake("members")`)."""
+    """Fields that parts set in this member's next record: `revision`, `state`, … (`wake("members")`)."""
     shown: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Keys that parts add to the status, by part: JSON. A part replaces its own as a whole."""
+    """Keys that parts add to the status, by part, as JSON. A part replaces its keys as a whole."""
     changed: bool = False
-    """Set by a part: what the status shows has changed, and is written at once."""
+    """Set by a part when the status has changed, so that it is written at once."""
     counts: Counter[str] = field(default_factory=Counter)
     """See `counters`."""
     failures: Counter[str] = field(default_factory=Counter)
@@ -114,7 +115,7 @@ class Context:
 
     @property
     def name(self) -> str:
-        """Of this member."""
+        """Name of this member."""
         return self.settings.member_name
 
     @property
@@ -123,30 +124,30 @@ class Context:
         return self.connection.connected
 
     def wake(self, part: str) -> None:
-        """Let a part turn now, if there is one of this name."""
+        """Have a part turn now, if one with this name exists."""
         if part in self.wakers:
             self.wakers[part].set()
 
     def wake_all(self) -> None:
-        """Let all parts turn now."""
+        """Have all parts turn now."""
         for waker in self.wakers.values():
             waker.set()
 
 
 class Part(ABC):
-    """One thing that a member does; see above."""
+    """One task of a member; see the module's docstring."""
 
     name: ClassVar[str]
     """One of `counters.PARTS`."""
     needs_nats: ClassVar[bool] = True
-    """False: it also starts and turns while NATS is away, and before the member has joined."""
+    """False: it also starts and turns while NATS is unreachable, and before the member has joined."""
     seconds: float = 1.0
     """Time between two turns."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def start(self) -> None:  # noqa: B027 - not every part has something to do then
+    def start(self) -> None:  # noqa: B027 - optional for a part
         """Subscribe, open, prepare."""
 
     @abstractmethod
@@ -165,9 +166,9 @@ class _PartThread:
         self.problem = ""
         """Why the last call failed; empty: it did not."""
         self.since = 0.0
-        """When the call that is under way began, monotonic; 0: there is none."""
+        """When the current call began, monotonic; 0: there is none."""
         self._session = 0
-        """Connection that the part has started with; 0: it has not."""
+        """The connection with which the part was started; 0: it was not."""
         self._ending = False
         self._waits = True
         """Whether its calls wait for NATS."""
@@ -176,12 +177,12 @@ class _PartThread:
         self._thread.start()
 
     def end(self) -> None:
-        """Let it stop."""
+        """Tell the part to stop."""
         self._ending = True
         self._wake.set()
 
     def await_end(self, until: float) -> None:
-        """Wait until it has stopped, or it is that time (monotonic), or it waits for NATS."""
+        """Wait until the part has stopped, `until` is reached (monotonic), or the part hangs on NATS."""
         while self._thread.is_alive() and (now := time.monotonic()) < until:
             if self._waits and self.since and now - self.since > SILENT_SECONDS:
                 return
@@ -199,7 +200,7 @@ class _PartThread:
             self._call(self.part.stop)
 
     def _turn(self) -> bool:
-        """False: it failed, or may not turn yet."""
+        """Call the part once; False: it failed, or may not turn yet."""
         wanted = self._process.session_for(self.part)
         if self._session and self._session != wanted:
             self._session = 0
@@ -208,7 +209,7 @@ class _PartThread:
             return False
         if not self._session:
             if not self._call(self.part.start):
-                with suppress(Exception):  # it may not have got far
+                with suppress(Exception):  # `start` may have failed early
                     self.part.stop()
                 return False
             self._session = wanted
@@ -234,7 +235,7 @@ class _PartThread:
 
 
 class ClusterProcess:
-    """Runs parts until it is stopped. The first one is stopped last."""
+    """Runs parts until it is stopped. The first part is stopped last."""
 
     def __init__(self, context: Context, parts: Sequence[Part]) -> None:
         assert {part.name for part in parts} <= set(PARTS)
@@ -244,12 +245,12 @@ class ClusterProcess:
         self._session = 0
         """Counts connections that were opened."""
         self._problem = "it has not been reached yet"
-        """Why NATS is away."""
+        """Why NATS is unreachable."""
         self._state, self._since_ns = "", 0
         self._open_at = self._write_at = 0.0
 
     def run(self, stop: Stop) -> None:
-        """Take part until `stop` is set. Raises ClusterError if a part hangs."""
+        """Take part in the cluster until `stop` is set. Raises ClusterError if a part hangs."""
         self._threads = [_PartThread(part, self) for part in self._parts]
         try:
             while not stop.wait(TURN_SECONDS):
@@ -260,13 +261,13 @@ class ClusterProcess:
             self._end()
 
     def session_for(self, part: Part) -> int:
-        """With which connection a part may work now; 0: with none."""
+        """The connection that a part may use now; 0: none."""
         if not part.needs_nats:
             return -1
         return self._session if part.name == "members" or self.context.joined else 0
 
     def status(self) -> dict[str, Any]:
-        """What the file of the status says."""
+        """The content of the status file."""
         context, settings = self.context, self.context.settings.cluster
         problems = {each.part.name: each.problem for each in self._threads if each.problem}
         return {
@@ -290,7 +291,7 @@ class ClusterProcess:
     # ------------------------------------------------------------------------------------------- turns
 
     def _link(self) -> None:
-        """Connect, if there is no connection; a lost one comes back by itself."""
+        """Connect, if there is no connection; a lost one recovers by itself."""
         connection, now = self.context.connection, time.monotonic()
         if not connection.closed or now < self._open_at:
             return
@@ -374,6 +375,6 @@ class ClusterProcess:
 
 
 def missing(context: Context) -> list[str]:
-    """Members that are known and not there, by name, but for those that were drained."""
+    """Names of known members that are neither present nor drained."""
     away = context.known.keys() - context.living.keys()
     return sorted(name for name in away if not context.known[name].left)

@@ -1,4 +1,4 @@
-"""Buckets and streams of a cluster in NATS: made, or changed as the settings say; none is ever deleted."""
+"""Creates or changes the buckets and streams of a cluster in NATS by its settings; never deletes any."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from nats.js.client import JetStreamContext
 
 REVISIONS = 64
-"""Revisions of the configuration that are kept: the most that NATS keeps of a key."""
+"""How many revisions of the configuration are kept: the maximum that NATS allows."""
 LEAST_BYTES = 4096
-"""Room that a bucket needs for one more entry."""
+"""Free space that a bucket needs for one more entry."""
 PEERS_SECONDS = 10.0
 """How long servers may take to find each other."""
 _NO_PEERS = 10005
 """Error of JetStream: no servers for the replicas."""
 _NO_CLUSTER = 10074
-"""Error of JetStream: a single server is to keep several replicas."""
+"""Error of JetStream: several replicas were requested of a single server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A bucket or stream as it should be."""
+    """The desired state of a bucket or stream."""
 
     name: str
-    """Of the stream: that of a bucket is `KV_` and its name."""
+    """Name of the stream; for a bucket, `KV_` and the bucket's name."""
     about: str
     subjects: tuple[str, ...] = ()
     history: int = -1
-    """Values that are kept of each key (a bucket); -1: it is a stream."""
+    """For a bucket, how many values of each key are kept; -1: it is a stream."""
     seconds: float = 0.0
     """How long messages are kept; 0: for ever."""
     most_bytes: int = -1
-    """Size in which the oldest messages make room (a stream); -1: no limit."""
+    """For a stream, the size above which the oldest messages are dropped; -1: no limit."""
     most_value_bytes: int = -1
-    """Longest message; -1: as long as NATS takes them."""
+    """Maximum size of a message; -1: the limit of NATS."""
     duplicate_seconds: float = 120.0
     """How long the id of a message is remembered."""
 
@@ -62,7 +62,7 @@ def wanted(settings: ClusterSettings) -> list[Wanted]:
 
 
 def init(connection: Connection) -> list[tuple[str, str]]:
-    """Make what is missing, and change what differs: the name of each, and `made`, `changed` or `there`.
+    """Create missing ones, and change those that differ; returns names with `made`, `changed` or `there`.
 
     Raises ClusterError.
     """
@@ -81,7 +81,7 @@ def init(connection: Connection) -> list[tuple[str, str]]:
 
 
 def lacking(connection: Connection) -> list[str]:
-    """Buckets and streams that are missing, or take no more: a line for each. Raises ClusterError."""
+    """Buckets and streams that are missing or full, one line each. Raises ClusterError."""
     return run(connection, _lacking(connection), 60, "a stream")
 
 
@@ -131,7 +131,7 @@ async def _init(connection: Connection) -> list[tuple[str, str]]:
 
 
 async def _add(jetstream: JetStreamContext, config: StreamConfig) -> None:
-    """Make a stream. Servers that have just started have not found each other yet: then it is tried again."""
+    """Create a stream; retried while servers that have just started have not found each other yet."""
     from nats.js.errors import BadRequestError
 
     until = time.monotonic() + PEERS_SECONDS

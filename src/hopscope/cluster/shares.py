@@ -1,4 +1,4 @@
-"""Who has which share of keys or sources: all have as many, and few move when members change."""
+"""Assigns shares of keys or sources to members evenly, so that few shares move when members change."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .connection import ClusterError
 
 
 def assign(names: Sequence[str], shares: int, before: Sequence[str]) -> tuple[int, ...]:
-    """The number of the member of each share: all have as many, give or take one, and of those that `before`
-    names, the fewest move. Raises ClusterError.
+    """The number of the member of each share. Members get equal numbers of shares, give or take one, and as
+    few shares as possible move away from the members in `before`. Raises ClusterError.
     """
     if not names:
         raise ClusterError("no member is left")
@@ -28,7 +28,7 @@ def assign(names: Sequence[str], shares: int, before: Sequence[str]) -> tuple[in
     for number, name in enumerate(names):
         held = had[name]
         keep = min(len(held), quota[number])
-        for at in range(keep):  # evenly, and others than its neighbours, so that moved ones are apart
+        for at in range(keep):  # evenly spaced, so that moved shares are not adjacent
             owner[held[(at * len(held) // keep + number) % len(held)]] = number
         left[number] -= keep
     takers, at = [number for number in left if left[number]], 0

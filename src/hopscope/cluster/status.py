@@ -1,4 +1,4 @@
-"""How a member sees its cluster, in a file of the regions: the cluster process writes, all others read."""
+"""The cluster as a member sees it, in a file of the regions that the cluster process writes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def write_status(regions: Path, status: Mapping[str, Any]) -> None:
 
 
 def read_status(regions: Path) -> dict[str, Any]:
-    """What the process saw last: the keys of `process.ClusterProcess.status`; empty: it has not run."""
+    """The last status: the keys of `process.ClusterProcess.status`; empty: the process has not run."""
     text = read_text(regions / FILE_NAME)
     return {} if text is None else json.loads(text)

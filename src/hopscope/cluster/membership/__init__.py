@@ -1,1 +1,1 @@
-"""Who is a member of the cluster, how one leaves, and its route."""
+"""Membership: who is a member, how a member leaves, and its route."""

@@ -1,14 +1,15 @@
 """How a member leaves, and comes back: `hopscope cluster drain`.
 
-What is wanted of a member is an entry in a bucket (`ClusterNames.drains`), so that it also reaches one that
-is away now. The member goes through stages, and states in a second entry where it is, and what it waits for:
+The request to a member is an entry in a bucket (`ClusterNames.drains`), so that it also reaches a member that
+is away now. The member goes through stages, and publishes its stage, and what it waits for, in a second
+entry:
 
 live → withdrawing (its route, `route.Route`) → silence (until no switch sends to it) → flushing (until the
 lake has its events) → drained. It stays a member in this state until it is stopped; then it is not missing.
-Events still come while it waits, and after it: switches that have become silent, flows that expire. So the
-ends of its shards are read again and again, and the lake is asked for what comes late, too.
+Events still occur while it waits and later, when switches become silent and flows expire. Therefore the ends
+of its shards are read repeatedly, so that late events reach the lake, too.
 
-Each wait has a limit, after which the member goes on and states what did not happen.
+Each wait has a limit, after which the member continues, and states what did not happen.
 """
 
 from __future__ import annotations
@@ -35,53 +36,53 @@ from .wish import FILE_NAME, MAX_BYTES, Wish, decode, remember, remembered
 
 Stage = Literal["live", "withdrawing", "silence", "flushing", "drained"]
 QUIET_SECONDS = 2.0
-"""Without a report for this long, switches are silent."""
+"""Switches count as silent after this time without a report."""
 WITHDRAW_SECONDS = 30.0
 FLUSH_SECONDS = 120.0
 LOOK_SECONDS = 1.0
-"""How often a drained member looks for events that came late."""
+"""How often a drained member checks for late events."""
 TURN_SECONDS = 0.25
 PROGRESS_SECONDS = 1.0
-"""How often the progress is renewed while it waits."""
+"""How often the progress is updated during a wait."""
 PATIENCE_SECONDS = 2.0
-"""After this time without news of a member, and again, the command looks why there is none."""
+"""Each time this has passed without news from a member, the command checks why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a member is."""
+    """The progress of a member."""
 
     stage: Stage = "live"
     waits_for: Annotated[str, Field(max_length=500)] = ""
     problem: Annotated[str, Field(max_length=500)] = ""
-    """What did not happen in an earlier stage, so that the member went on without it."""
+    """What did not happen in an earlier stage before its limit."""
     sources: int = 0
     """Switches that still send to it."""
     number: int = 0
-    """Of the request."""
+    """Number of the request."""
 
 
 class Drains:
-    """Wishes and progress of all members, in NATS. Methods raise ClusterError."""
+    """Requests to all members, and their progress, in NATS. Methods raise ClusterError."""
 
     def __init__(self, connection: Connection) -> None:
         self._bucket = Bucket(connection, connection.names.drains)
 
     def ask(self, member: str, wish: Wish) -> None:
-        """Tell a member what is wanted of it."""
+        """Store a request to a member."""
         self._bucket.put(f"wish.{member}", wish.encode())
 
     def wish(self, member: str) -> Wish | None:
-        """What is wanted of a member; None: nothing was asked, or NATS has lost it."""
+        """The request to a member; None: there was none, or NATS has lost it."""
         entry = self._bucket.get(f"wish.{member}")
         return None if entry is None else decode(entry.value)
 
     def report(self, member: str, progress: Progress) -> None:
-        """State how far a member is."""
+        """Publish the progress of a member."""
         self._bucket.put(f"progress.{member}", json.dumps(asdict(progress)).encode())
 
     def progress(self, member: str) -> Progress:
-        """How far a member is, as it stated last."""
+        """The progress that a member published last."""
         entry = self._bucket.get(f"progress.{member}")
         return Progress() if entry is None else _progress(entry.value)
 
@@ -93,7 +94,7 @@ class Drains:
 
 
 class Drain(Part):
-    """`drain`: keeps the route as it should be, and drains the member when that is wanted."""
+    """`drain`: keeps the route in the desired state, and drains the member on request."""
 
     name = "drain"
     needs_nats = False  # the route follows readiness, whether or not NATS answers
@@ -109,7 +110,7 @@ class Drain(Part):
         self._state = CollectorState(context.data)
         self._wish = self._noted = remembered(context.data)
         self._unnoted = ""
-        """Why the wish could not be kept; empty: it was."""
+        """Why the request could not be stored in the data folder; empty: it was."""
         self._progress = Progress(number=self._wish.number)
         self._reported: Progress | None = None
         self._report_at = self._since = self._quiet_since = 0.0
@@ -118,7 +119,7 @@ class Drain(Part):
         self._look_at = 0.0
 
     def turn(self) -> None:
-        """Learn what is wanted, and get nearer to it."""
+        """Read the request, and take the next step towards it."""
         context = self.context
         online = context.connected and context.joined
         if online:
@@ -171,7 +172,7 @@ class Drain(Part):
                 what = f"silence: {sources} sources still send"
                 if self._quiet_since - self._since > (limit := self._wish.silence_seconds):
                     self._enter("flushing", f"waited {limit:g} s for {what}")
-                else:  # a silence that began in time is waited out
+                else:  # a silence that began in time may be completed
                     self._progress = replace(self._progress, waits_for=what, sources=sources)
         elif stage == "flushing":
             lacks, problem = self._flush()
@@ -209,7 +210,7 @@ class Drain(Part):
         """(sources with a report in the last QUIET_SECONDS, whether no report came for as long)."""
         now, reports = time.monotonic(), self._state.counters()["reports_total"]
         if reports != self._reports:
-            if self._reports < 0:  # a first look, however late it is: nothing was silent before
+            if self._reports < 0:  # first check: no silence is known, however late it is
                 self._since = now
             self._reports, self._quiet_since = reports, now
         rows = self._state.sources()
@@ -217,7 +218,7 @@ class Drain(Part):
         return int((rows["last_ns"] >= recent).sum()), now - self._quiet_since >= QUIET_SECONDS
 
     def _flush(self) -> tuple[int, str]:
-        """Ask the lake for all events that there are now; (those that it does not have yet, why)."""
+        """Have the lake write all present events; returns (number of events that it lacks, reason)."""
         if not self.context.settings.lake.enabled:
             return 0, ""
         self._backlog.look()
@@ -228,18 +229,18 @@ class Drain(Part):
             ask_to_flush(self.context.regions, self._backlog.ends)
         return lacks, f" ({status['problem']})" if status.get("problem") else ""
 
-    # ---------------------------------------------------------------------------------------- the wish
+    # ---------------------------------------------------------------------------------------- the request
 
     def _learn(self, wish: Wish | None) -> None:
         if wish is None:
-            if self._wish.drained:  # it stays so until it is undone
+            if self._wish.drained:  # drained until undone
                 self._drains.ask(self.context.name, self._wish)
         elif wish != self._wish:
             self._wish = wish
             self._progress = replace(self._progress, number=wish.number)
 
     def _note(self) -> None:
-        """Keep the wish for a start without NATS. A full disk takes it later; the drain goes on."""
+        """Store the request for a start without NATS. If the disk is full, retry later; the drain goes on."""
         if self._noted == self._wish:
             return
         try:
@@ -260,9 +261,9 @@ def follow(
     said: Callable[[Progress], object],
     hindered: Callable[[str], object] = lambda why: None,
 ) -> Progress:
-    """Ask a member, and wait until it has done so; `said` gets every change, `hindered` why there is no news.
-    The last progress: its stage is `drained` or `live` as wanted, or it is what the member was waiting for
-    after `seconds`, and why there is no news.
+    """Send a request to a member, and wait until it is done. `said` gets every change of its progress,
+    `hindered` the reason if there is no news. Returns the last progress: its stage is `drained` or `live` as
+    requested, or, after `seconds`, it says what the member waits for, and why there is no news.
     """
     drains = Drains(connection)
     drains.ask(member, wish)
@@ -290,7 +291,7 @@ def _hindrance(connection: Connection, member: str) -> str:
     """Why there may be no news of a member; empty: nothing is known."""
     try:
         if member not in Directory(connection).living():
-            return "it is not there; the request waits until it is"
+            return "it is not running; the request waits until it is"
         full = [line for line in lacking(connection) if connection.names.drains in line]
     except ClusterError as error:
         return str(error)
@@ -298,7 +299,7 @@ def _hindrance(connection: Connection, member: str) -> str:
 
 
 def _progress(value: bytes) -> Progress:
-    """One that is no good counts as none; whoever has credentials can write it."""
+    """Decode a progress; an invalid one counts as none, since anyone with credentials can write it."""
     try:
         return TypeAdapter(Progress).validate_json(value[: MAX_BYTES + 1])
     except ValidationError:

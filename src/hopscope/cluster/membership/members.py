@@ -1,7 +1,7 @@
-"""Members of a cluster: the record of each, and who is there.
+"""Members of a cluster: the record of each, and which members are present.
 
-Whoever has credentials of NATS can write records: each is checked when it is read, and those that are no good
-are named with the reason, and not used.
+Anyone with credentials for NATS can write records, so each is validated when it is read. Invalid records are
+listed with the reason, and not used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MAX_BYTES = 65_536
 """Longest record."""
 MOST_SHARDS = 1024
 CLOCK_SECONDS = 10.0
-"""Difference of clocks above which one is wrong: a record may be on its way for a while."""
+"""A clock counts as wrong above this difference, since a record may take a while to arrive."""
 State = Literal["live", "draining", "drained", "stopped"]
-"""`live`: it takes part; `draining`: it withdraws, `drained`: it has; `stopped`: it was ended orderly."""
+"""`live`: takes part; `draining`: is withdrawing; `drained`: has withdrawn; `stopped`: ended in order."""
 
 
 def as_text(text: str) -> str:
-    """A text as records take it: one line of printable characters, cut if it is long."""
+    """A text in the form that records allow: one line of printable characters, cut if too long."""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:500]
 
 
@@ -54,21 +54,21 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """What a member says of itself. Times are of its own clock, ns since the epoch."""
+    """A member's record about itself. Times are by its own clock, ns since the epoch."""
 
     name: Annotated[str, AfterValidator(_name)]
     incarnation: Annotated[Text, Field(min_length=1, max_length=64)]
-    """Of its data folder: another one is another history."""
+    """Identifies its data folder: a new incarnation means a new history."""
     place: Text = ""
-    """Where that folder is (hashed): a process with the same one has its lock, so the earlier one ended."""
+    """Hash of that folder's location. A process with the same place has its lock: the former has ended."""
     address: Text = ""
-    """Of its API; empty: it has none."""
+    """Address of its API; empty: it has none."""
     version: Text = ""
     state: State = "live"
     revision: Number = 0
     """Revision of the configuration that it has applied; 0: none."""
     revision_problem: Text = ""
-    """Why it could not apply a newer one; empty: it could."""
+    """Why it could not apply a newer revision; empty: it could."""
     reports_per_second: Amount = 0.0
     events_per_second: Amount = 0.0
     ready: bool = True
@@ -78,32 +78,31 @@ class MemberRecord:
     route_problem: Text = ""
     """Why the command that announces or withdraws its route failed; empty: it did not."""
     lag_events: Number | None = None
-    """Events that are not in the lake yet, and would be lost with its disk; None: it has no lake or
-    does not know."""
+    """Events that are not in the lake yet, and would be lost with its disk; None: no lake, or unknown."""
     lag_seconds: Amount | None = None
-    """Age of the oldest of them."""
+    """Age of the oldest of these events."""
     lag_problem: Text = ""
-    """Why events do not come into the lake; empty: they do."""
+    """Why events do not reach the lake; empty: they do."""
     ends: Annotated[dict[Shard, Number], Field(max_length=MOST_SHARDS)] | None = None
-    """By shard, 1 + the sequence of its last event. Only of an orderly end, after which there are no more."""
+    """By shard, 1 + the sequence of its last event. Only set after an orderly end, when no more will come."""
     started_ns: Number = 0
     """When its collector started."""
     time_ns: Number = 0
-    """When this was written."""
+    """When this record was written."""
 
     @property
     def left(self) -> bool:
-        """Whether it was drained: if it is not there any more, it is not missing."""
+        """Whether it was drained: if so, it is not missing once it is gone."""
         return self.state == "drained"
 
     def encode(self) -> bytes:
-        """As it is stored: JSON."""
+        """The stored form, JSON."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
 def decode(key: str, value: bytes) -> MemberRecord:
-    """The record of the member `key`; ValueError (one line): it is no good. Keys that it has beyond those of
-    this version are ignored.
+    """The record of the member `key`; ValueError (one line): it is invalid. Keys that this version does not
+    know are ignored.
     """
     if len(value) > MAX_BYTES:
         raise ValueError(f"found {len(value):,} bytes, expected at most {MAX_BYTES:,}")
@@ -117,7 +116,7 @@ def decode(key: str, value: bytes) -> MemberRecord:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first of the problems, as one printable line."""
+    """The first problem, as one printable line."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(map(str, first["loc"]))
     text = f"{where}: {first['msg']}" if where else str(first["msg"])
@@ -130,7 +129,7 @@ def _form() -> TypeAdapter[Any]:
 
 
 def wrong_clocks(known: Mapping[str, MemberRecord], seen_ns: Mapping[str, int]) -> dict[str, str]:
-    """Members whose clock was not that of NATS when it stored the last record, by name: how it was."""
+    """Members whose clock differed from that of NATS when it stored their last record: text by name."""
     found = {}
     for name, record in known.items():
         ahead_ns = record.time_ns - seen_ns[name] if record.time_ns else 0
@@ -141,24 +140,24 @@ def wrong_clocks(known: Mapping[str, MemberRecord], seen_ns: Mapping[str, int]) 
 
 
 class Directory:
-    """Who is there, and who ever was. Methods raise ClusterError."""
+    """The present members, and all that ever were. Methods raise ClusterError."""
 
     def __init__(self, connection: Connection) -> None:
         self.place = connection.settings.place
         self._living = Bucket(connection, connection.names.members)
         self._known = Bucket(connection, connection.names.known)
         self.bad: dict[str, str] = {}
-        """Records that were no good when read last, by bucket and key: why."""
+        """Records that were invalid when last read: the reason by bucket and key."""
         self.seen_ns: dict[str, int] = {}
-        """When the server stored the records that `known` returned last, ns since the epoch, by name."""
+        """When the server stored the records that `known` last returned, ns since the epoch, by name."""
 
     def living(self, seconds: float = RUN_SECONDS) -> dict[str, MemberRecord]:
-        """Members whose record is not older than the bucket keeps it (`member_seconds`), by name."""
+        """Present members by name: those whose record has not expired in the bucket (`member_seconds`)."""
         return self._read(self._living, seconds)
 
     def known(self, seconds: float = RUN_SECONDS) -> dict[str, MemberRecord]:
-        """The last record of all members that ever were there, by name, but for forgotten ones; it may be
-        half a minute older than their end.
+        """The last record of all members that ever were present, except forgotten ones, by name. It may be
+        half a minute older than a member's end.
         """
         return self._read(self._known, seconds)
 
@@ -169,7 +168,7 @@ class Directory:
             raise ClusterError(f"{name}: the cluster has no such member")
         if living is not None:
             if not force:
-                raise ClusterError(f"{name}: the member is there; stop it first")
+                raise ClusterError(f"{name}: the member is running; stop it first")
             self._living.delete(name)
         self._known.delete(name)
 
@@ -191,41 +190,41 @@ class Directory:
 
 
 class NameTakenError(ClusterError):
-    """Another process is the member of this name."""
+    """Another process is already the member with this name."""
 
 
 class Seat:
-    """The record of one member among the living, and among the known. Methods raise ClusterError.
+    """The record of one member in the buckets of living and of known members. Methods raise ClusterError.
 
-    A name whose record is gone, as after NATS was away, belongs for `grace` seconds to the data folder that
-    had it.
+    If a name's record is gone, as after an outage of NATS, the name stays reserved for `grace` seconds for
+    the data folder that had it.
     """
 
     def __init__(self, connection: Connection, grace: float) -> None:
         self._living = Bucket(connection, connection.names.members)
         self._known = Bucket(connection, connection.names.known)
         self._revision = 0
-        """Of our newest record; 0: there is none."""
+        """Revision of our newest record; 0: there is none."""
         self._grace = grace
         self._free_at: float | None = None
-        """Since when the name of another data folder is free; monotonic."""
+        """When a name that another data folder had becomes free; monotonic."""
 
     def put(self, record: MemberRecord) -> None:
-        """Make, renew or take over the record. Raises NameTakenError if another process has it."""
+        """Create, renew or take over the record. Raises NameTakenError if another process has it."""
         value = record.encode()
         revision = self._living.change(record.name, value, self._revision) if self._revision else None
-        if revision is None:  # it ended, an acknowledgement was lost, or it is not ours
+        if revision is None:  # it expired, an acknowledgement was lost, or it is not ours
             revision = self._living.change(record.name, value, self._before(record))
         if revision is None:
             raise NameTakenError(f"{record.name}: another process became this member just now")
         self._revision = revision
 
     def remember(self, record: MemberRecord) -> None:
-        """Renew what is known of it when it is gone."""
+        """Renew the record that stays when the member is gone."""
         self._known.put(record.name, record.encode())
 
     def leave(self, record: MemberRecord) -> None:
-        """Remove it from the living; it stays known."""
+        """Remove the record from the living members; it stays among the known."""
         self.remember(record)
         if self._revision:
             self._living.delete(record.name, self._revision)
@@ -242,18 +241,18 @@ class Seat:
             other = decode(entry.key, entry.value)
         except ValueError:
             raise NameTakenError(
-                f"{record.name}: its record in NATS is no good, and not of this process"
+                f"{record.name}: its record in NATS is invalid, and not from this process"
             ) from None
         if (other.incarnation, other.place) == (record.incarnation, record.place):
             return entry.revision  # of an earlier process on this folder, whose lock is ours
         where = other.address or "an unknown address"
         raise NameTakenError(
-            f"{record.name}: a member of this name is there already, with another data folder, at {where}; "
+            f"{record.name}: a member with this name already runs, with another data folder at {where}; "
             "each needs a name of its own (setting `member`)"
         )
 
     def _leave_to_former(self, record: MemberRecord) -> None:
-        """Leave a free name for a while to another data folder that had it: it may be starting again."""
+        """Keep a free name reserved for a while for the data folder that had it, which may be restarting."""
         entry = None if self._revision else self._known.get(record.name)
         if entry is None:
             return

@@ -1,4 +1,4 @@
-"""A cluster at one moment, read from NATS: who is there, who is missing, and what is wrong."""
+"""The state of a cluster, read from NATS: present and missing members, and problems."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from .members import Directory, MemberRecord, wrong_clocks
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What NATS has of a cluster."""
+    """The state of a cluster in NATS."""
 
     living: dict[str, MemberRecord]
     missing: dict[str, MemberRecord]
-    """The last record of members that are known and not there; its lag is at most half a minute old."""
+    """The last record of known members that are not present; its lag is at most half a minute old."""
     left: dict[str, MemberRecord]
-    """Members that were drained and are not there."""
+    """Drained members that are no longer present."""
     seen_ns: dict[str, int]
     """When NATS stored the last record of a known member, ns since the epoch."""
     bad: dict[str, str]
-    """Records that are no good, by bucket and key, and why."""
+    """Invalid records: the reason by bucket and key."""
     newest: Revision
-    """Of the configuration."""
+    """Newest revision of the configuration."""
     shares: dict[str, int]
-    """Of the keys, by owner."""
+    """Number of shares of the keys, by owner."""
     lacking: list[str]
     """Buckets that are missing or full."""
     clocks: dict[str, str]
-    """Known members whose clock is wrong: how it is."""
+    """Known members whose clock is wrong: text by name."""
 
     def problem(self, record: MemberRecord) -> str:
         """What is wrong with a member; empty: nothing."""
         return "; ".join(self._problems(record))
 
     def problems(self) -> list[str]:
-        """All that is wrong, a line for each member."""
+        """All problems, one line each."""
         found = [
             f"{name} is {gone(record)}: start it, or remove it for good by: hopscope cluster forget {name}"
             f"{self._still_owns(name)}"
@@ -75,12 +75,12 @@ class Overview:
 
 
 def gone(record: MemberRecord) -> str:
-    """How a member went that is not there."""
+    """How a member that is not present ended."""
     return record.state if record.state in ("stopped", "drained") else "missing"
 
 
 def look(connection: Connection) -> Overview:
-    """Read it. Raises ClusterError."""
+    """Read the state of a cluster. Raises ClusterError."""
     directory = Directory(connection)
     living, known = directory.living(), directory.known()
     away = {name: record for name, record in known.items() if name not in living}

@@ -1,4 +1,4 @@
-"""The part of the process that says that this member is there, and looks who else is."""
+"""The part of the process that publishes this member's record, and reads those of others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..process import Context, Part
 from .members import Directory, MemberRecord, NameTakenError, Seat, wrong_clocks
 
 REMEMBER_SECONDS = 30.0
-"""How often the record that stays when this member is gone is renewed, and whenever its state changes."""
+"""How often the persistent record is renewed, in addition to every change of the member's state."""
 KNOWN_SECONDS = 10.0
-"""How often those of all are read."""
+"""How often the records of all known members are read."""
 READ_SECONDS = 0.05
-"""Least time between two readings of the living, for each of them: 100 members are read every 5 s."""
+"""Minimum time between two readings of the living members, per member: 100 are read every 5 s."""
 
 
 class Membership(Part):
@@ -70,17 +70,17 @@ class Membership(Part):
             context.wake_all()
 
     def stop(self) -> None:
-        """Leave: others see at once that this member has stopped, and which events it has given."""
+        """Leave, so that others see at once that this member has stopped, and what its last events are."""
         joined, self.context.joined = self.context.joined, False
         if joined and self.context.connected:
-            drained = self.context.own.get("state") == "drained"  # on purpose: it is not missing then
+            drained = self.context.own.get("state") == "drained"  # it left on purpose, and is not missing
             ends: dict[int, int] | None = None
-            with suppress(HistoryError):  # a damaged file: where it ends is not known
-                ends = ends_of(self.context.data)  # all who give events have ended before
+            with suppress(HistoryError):  # a file is damaged: its end is not known
+                ends = ends_of(self.context.data)  # all processes that write events have ended
             self._seat.leave(self._record(state="drained" if drained else "stopped", ends=ends))
 
     def _read(self, now: float) -> None:
-        """Read who is there, and who ever was."""
+        """Read the present and the known members."""
         context = self.context
         if now < self._read_at:
             return
@@ -113,12 +113,12 @@ class Membership(Part):
 
 
 def _mark(record: MemberRecord) -> tuple[object, ...]:
-    """What of a record others want to see at once."""
+    """The parts of a record whose changes are published at once."""
     return record.incarnation, record.state, record.revision, record.revision_problem, record.ready
 
 
 def place_of(data: Path) -> str:
-    """Where a data folder is, hashed: a copy of it, on this machine or another one, is somewhere else. Raises
+    """Hash of a data folder's location; it differs for any copy, on this machine or another. Raises
     HopscopeError.
     """
     try:

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 from ...base.errors import HopscopeError
 
 COMMAND_SECONDS = 10.0
-"""A command that runs longer is killed."""
+"""A command that runs longer than this is killed."""
 RETRY_SECONDS = 5.0
-"""Pause after a command that failed."""
+"""Pause after a failed command."""
 OUTPUT_BYTES = 300
 
 
 def run_error(words: Sequence[str], status: int | None, output: str) -> str:
-    """One line about a command that failed; `status` None: it ran too long."""
+    """One line about a failed command; `status` None: it ran too long."""
     what = f"ran longer than {COMMAND_SECONDS:g} s" if status is None else f"ended with {status}"
     text = " ".join(output.split())
     return f"{words[0]}: {what}" + (f": {text}" if text else "")
@@ -45,7 +45,7 @@ class Route:
     say: Callable[[str], object]
     """Called with a line for the log: what was done, or why it failed."""
     announced: bool | None = None
-    """What the last command that succeeded has done; None: none has yet."""
+    """The effect of the last successful command; None: there was none yet."""
     problem: str = ""
     """Why the last command failed; empty: it did not."""
     _running: _Running | None = field(default=None, init=False)
@@ -57,14 +57,14 @@ class Route:
         return {None: "unknown", True: "announced", False: "withdrawn"}[self.announced]
 
     def turn(self, wanted: bool) -> None:
-        """Bring the route nearer to what is wanted; call it again and again."""
+        """Take the next step towards the wanted state; call it regularly."""
         if self._running is not None:
             self._look(self._running)
         elif wanted is not self.announced and time.monotonic() >= self._retry_at:
             self._start(wanted)
 
     def close(self) -> None:
-        """Withdraw the route, and wait for it: at most as long as two commands may run."""
+        """Withdraw the route, and wait for that, at most for as long as two commands may run."""
         while self._running is not None:
             self._look(self._running)
             time.sleep(0.01)
@@ -111,25 +111,25 @@ class Route:
 
 
 class Probe:
-    """Asks a URL whether a collector is ready: the first answer counts, then one that came `rises` or `falls`
-    times in a row.
+    """Asks a URL whether a collector is ready. The first answer counts; later, an answer counts after it came
+    `rises` or `falls` times in a row.
     """
 
     def __init__(self, url: str, *, seconds: float = 1.0, rises: int = 1, falls: int = 2) -> None:
-        """`seconds`: longest wait for an answer. Raises HopscopeError for a URL that is none."""
+        """`seconds`: timeout of an answer. Raises HopscopeError if the URL is not valid."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise HopscopeError(f"found {url!r}, expected a URL as http://127.0.0.1:8080/readyz")
+            raise HopscopeError(f"found {url!r}, expected a URL such as http://127.0.0.1:8080/readyz")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._make = lambda: kind(str(parts.hostname), parts.port, timeout=seconds)
         self._path = parts.path or "/readyz"
         self._rises, self._falls, self._against = rises, falls, 0
         self.ready: bool | None = None
         self.reason = ""
-        """Why the last answer was not that it is ready."""
+        """Why the collector was not ready at the last answer."""
 
     def look(self) -> bool:
-        """Ask once; whether the collector counts as ready."""
+        """Ask once; returns whether the collector counts as ready."""
         good = self._ask()
         self._against = 0 if good is self.ready else self._against + 1
         if self.ready is None or self._against >= (self._rises if good else self._falls):

@@ -1,4 +1,4 @@
-"""What is wanted of a member: that it takes part, or that it leaves (`drain`)."""
+"""A request to a member: to take part, or to leave (`drain`)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ...memory.text_file import write_text
 
 FILE_NAME = "drain.json"
-"""In the data folder: what was wanted last, for a start without NATS, and for `/readyz`."""
+"""File in the data folder with the last request, for a start without NATS, and for `/readyz`."""
 MAX_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted of a member."""
+    """A request to a member."""
 
     drained: bool = False
     silence_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60.0
-    """How long it waits at most for the last report; a silence that begins by then is waited out."""
+    """How long it waits for the last report; a silence that begins within this time may be completed."""
     number: Annotated[int, Field(ge=0)] = 0
-    """Of the request, ns since the epoch: progress has the one that it answers."""
+    """Number of the request, ns since the epoch; the progress that answers it has the same number."""
 
     def encode(self) -> bytes:
-        """As it is stored: JSON."""
+        """The stored form, JSON."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
 def decode(value: bytes) -> Wish:
-    """A wish as it was stored; one that is no good counts as none: whoever has credentials can write it."""
+    """A stored request; an invalid one counts as none, since anyone with credentials can write it."""
     try:
         return TypeAdapter(Wish).validate_json(value[: MAX_BYTES + 1])
     except ValidationError:
@@ -40,12 +40,12 @@ def decode(value: bytes) -> Wish:
 
 
 def remember(folder: Path, wish: Wish) -> None:
-    """Note it in the data folder."""
+    """Store the request in the data folder."""
     write_text(folder / FILE_NAME, wish.encode().decode())
 
 
 def remembered(folder: Path) -> Wish:
-    """What was wanted last of the member with this data folder."""
+    """The last request to the member with this data folder."""
     try:
         return decode((folder / FILE_NAME).read_bytes())
     except OSError:

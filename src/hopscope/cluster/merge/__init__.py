@@ -1,1 +1,1 @@
-"""Rules by which the answers of members become one."""
+"""Rules that merge the answers of members."""

@@ -1,5 +1,5 @@
-"""The overviews of members as one: rates added by second, places joined, flows and events side by side.
-Members give more rows than are shown, so that what is among the first of all is in it.
+"""Merges the overviews of members: adds rates by second, joins places, and combines flows and events.
+Members send more rows than are shown, so that the top rows of the cluster are among them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from .summary import summary
 from .values import Bodies, Item, Query, added, highest, number, total
 
 HOT_ROWS, SLOW_ROWS, LOSS_ROWS, CONTRIBUTORS, EVENTS = 10, 12, 8, 8, 40
-"""Rows of the tables, as of one member (`serve/overview`)."""
+"""Numbers of rows in the tables, as for one member (`serve/overview`)."""
 _SOURCES = ("recent", "all", "flows", "none")
-"""Of what shares of latency are, the best first: only those of one kind can be added."""
+"""Sources of shares of latency, best first; only shares from the same source can be added."""
 
 
 def overview(bodies: Bodies, query: Query) -> Any:
@@ -56,7 +56,7 @@ def overview(bodies: Bodies, query: Query) -> Any:
 
 
 def _totals(bodies: Bodies) -> Item:
-    """Sums, as `summary` makes them of what is called so there."""
+    """Sums of the same values as in `summary`."""
     names = {"received": "reports", "received_per_second": "reports_per_second"}
     parts = {member: body["totals"] for member, (body, *_) in bodies.items()}
     as_summary = {}
@@ -75,7 +75,7 @@ def _totals(bodies: Bodies) -> Item:
 
 
 def _points(every: Sequence[Item]) -> Item:
-    """Sums of the seconds that all know, the newest last."""
+    """Sums for the seconds that all members know, newest last."""
     known = min(len(values) for body in every for values in body["points"].values())
     return {
         name: [
@@ -105,7 +105,7 @@ def _place(row: Item) -> tuple[int, int, int]:
 
 
 def _joined(parts: Mapping[str, Item], name: str, join: Callable[[Sequence[Item]], Item]) -> list[Item]:
-    """Rows of places, each once."""
+    """Rows of places, with each place only once."""
     groups: dict[Any, dict[str, Item]] = {}
     for member, body in parts.items():
         for row in body[name]:
@@ -118,7 +118,7 @@ def _joined(parts: Mapping[str, Item], name: str, join: Callable[[Sequence[Item]
 
 
 def _hot(rows: Sequence[Item]) -> Item:
-    """The highest of each half second; the lowest limit."""
+    """Highest value of each half second, and the lowest limit."""
     limits = [row["limit"] for row in rows if row["limit"] is not None]
     return {
         "values": [max(each) for each in zip(*(row["values"] for row in rows), strict=True)],
@@ -152,7 +152,7 @@ def _of_source(parts: Mapping[str, Item]) -> Item:
 
 
 def _contributors(parts: Mapping[str, Item]) -> Item:
-    """Shares of latency that members counted in the same way; the note names these if they are not all."""
+    """Shares of latency from members that counted in the same way; the note names them if others did not."""
     source = min((str(body["contributors_source"]) for body in parts.values()), key=_SOURCES.index)
     chosen = {member: body for member, body in parts.items() if body["contributors_source"] == source}
     longest = max(chosen.values(), key=lambda body: number(body["contributors_seconds"]))
@@ -160,7 +160,7 @@ def _contributors(parts: Mapping[str, Item]) -> Item:
     others = [body for member, body in parts.items() if member not in chosen]
     if any(body["totals"]["flows"] for body in others):
         note += f", of {', '.join(sorted(chosen))} alone"
-    sums = [  # of all places, also of those that a member left out
+    sums = [  # of all places, including those that a member left out
         number(body["contributors"][0]["latency_sum_ns"]) / body["contributors"][0]["share"]
         for body in chosen.values()
         if body["contributors"] and body["contributors"][0]["share"]

@@ -1,7 +1,7 @@
-"""How the answers of members to one question become one answer: a table, by path of the API.
+"""The table of rules, by path of the API, that merge the members' answers to a question.
 
-Rows that belong to one member get `member`; rows that several members have a part of are joined, and get
-`members`. Answers are as JSON; a TypeError, KeyError or ValueError says that one is no good.
+Rows that belong to one member get `member`; rows to which several members contribute are joined, and get
+`members`. Answers are JSON values; a TypeError, KeyError or ValueError means that one is malformed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .switches import buffers, ports, queues, switch, switches
 from .values import Bodies, Item, Query, added, highest, newest, number, total
 
 MOST_ROWS = 100_000
-"""Rows of each member that one answer may need."""
+"""Maximum number of rows that one answer may need from each member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class Rule:
 
     merge: Callable[[Bodies, Query], Any]
     paged: bool = False
-    """Its answers have `items`, with offset and limit."""
+    """Whether its answers have `items`, with offset and limit."""
     every: bool = False
-    """All rows of each member are needed, since they are joined; else as many as offset and limit say."""
+    """Whether all rows of each member are needed, because rows are joined; else `offset + limit` rows."""
     also: tuple[str, ...] = ()
-    """Further paths whose answers it needs, all rows of each."""
+    """Further paths whose answers, with all rows, it needs."""
     absent: bool = False
-    """404 says that a member has nothing of it."""
+    """Whether 404 means that a member has no such data."""
     named: bool = False
-    """`member` of the query names the one member that is asked."""
+    """Whether the query's `member` names the only member to ask."""
     past: Callable[[Query, Any], bool] = lambda _, merged: False
-    """Whether the history of a member that has left may have more of what was asked and merged."""
+    """Whether the history of a member that has left may have more than the merged answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class _Pages:
     """Pages of rows. Rows with one identity are joined, if there is a `join`."""
 
     identity: Callable[[Item], Any]
-    """Values of it can be ordered."""
+    """Identity of a row; identities can be ordered."""
     sorts: Mapping[str, Callable[[Item], Any]]
-    """Value of a row by which it is sorted; None comes last. The first is the default."""
+    """Sort keys by name; None sorts last. The first is the default."""
     join: Callable[[Sequence[Item]], Item] | None = None
     descends: bool = True
-    """The default order."""
+    """Whether the default order is descending."""
 
     def __call__(self, bodies: Bodies, query: Query) -> Any:
         groups: dict[Any, dict[str, Item]] = {}
@@ -81,7 +81,7 @@ class _Pages:
         return {**self.join(list(parts.values())), "members": sorted(parts)}
 
     def _sorted(self, rows: list[Item], query: Query) -> list[Item]:
-        """In the order that the query asks for; those with equal values in the order of their identities."""
+        """Rows in the order that the query asks for; ties are sorted by identity."""
         value = self.sorts[query.get("sort", next(iter(self.sorts)))]
         descends = query["order"] == "desc" if "order" in query else self.descends
         values = [(value(row), row) for row in rows]
@@ -91,7 +91,7 @@ class _Pages:
 
 
 def rule_of(path: str) -> Rule | None:
-    """The rule of a path (or of its template, as FastAPI writes it); None: it is not asked of a cluster."""
+    """The rule of a path, or of its FastAPI template; None: the path cannot be asked of a cluster."""
     for pattern, rule in _patterns():
         if pattern.fullmatch(path):
             return rule
@@ -181,7 +181,7 @@ def _queues(bodies: Bodies, query: Query) -> Any:
 
 
 def _link(parts: Sequence[Item]) -> Item:
-    """A link that several members know; where they disagree, the first one by name counts."""
+    """A link that several members know; if they disagree, the first member by name counts."""
     first = parts[0]
     far = [(each["next_node"] or {}).get("id") for each in parts]
     return {
@@ -208,7 +208,7 @@ def _without_pages(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _one(bodies: Bodies, query: Query) -> Any:
-    """Of the member that has it; of several, the one that saw it last."""
+    """The answer of the member that has the object; of several, the one that saw it last."""
     found = {member: body for member, (body, *_) in bodies.items() if body is not None}
     if not found:
         return None
@@ -217,14 +217,14 @@ def _one(bodies: Bodies, query: Query) -> Any:
 
 
 def _first(bodies: Bodies, query: Query) -> Any:
-    """Of the first member that has it."""
+    """The answer of the first member that has the object."""
     found = {member: body for member, (body, *_) in bodies.items() if body is not None}
     member = min(found, default=None)
     return None if member is None else {**found[member], "member": member}
 
 
 def _event(bodies: Bodies, query: Query) -> Any:
-    """The same; those before and after it, and its alarm, are of that member, too."""
+    """The same for an event; the events around it, and its alarm, are from the same member."""
     found = _first(bodies, query)
     if found is None:
         return None
@@ -234,7 +234,7 @@ def _event(bodies: Bodies, query: Query) -> Any:
 
 
 def _attributed(bodies: Bodies, query: Query) -> Any:
-    """Of the member where the flow is live, else of one that has values of it."""
+    """The answer of the member where the flow is live, otherwise of one that has values of it."""
     order = ("none", "events", "flows")
     member = max(bodies, key=lambda name: (order.index(bodies[name][0]["source"]), name))
     return {**bodies[member][0], "member": member}
@@ -333,7 +333,7 @@ RULES: Mapping[str, Rule] = {
     "/api/v0/control/switches": Rule(_controlled),
     "/api/v0/topology": Rule(_links),
 }
-"""Rules by path. What is not here is a question to one member, or to history (`cluster.members_history`)."""
+"""Rules by path. All other paths ask one member, or history (`cluster.members_history`)."""
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Sources whose reports reached several members: lost is what no member received.
+"""Sources whose reports reached several members: a report is lost if no member received it.
 
-Each member counts by the numbers that it saw: how many, up to which one, how many were missing: those that it
-counts as lost, and those that other members account for (`moved`, see `detect.moved`). Laid beside each
-other, those of all members span a stretch of numbers; what was received of it, by whomever, is not lost.
+Each member counts the sequence numbers that it saw: how many, the highest, and how many were missing, which
+are those that it counts as lost, and those for which other members account (`moved`, see `detect.moved`).
+Together, the members' numbers span a stretch; numbers in it that any member received are not lost.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from ...present.events import wide
 from .values import Item, newest, number, total
 
 _End: TypeAlias = tuple[int, int]
-"""When a stretch begins or ends (ns), and the number there."""
+"""(time in ns, number) of the begin or end of a stretch."""
 _NO_GAP = {22: 1 << 20, 32: 1 << 24}
-"""Numbers that may be missing between two members' stretches, by bits: beyond, the source has begun again, as
-in `detect/flows/source_table_kernel`."""
+"""How many numbers may be missing between two members' stretches, by bits. With more, the source has
+restarted, as in `detect/flows/source_table_kernel`.
+"""
 
 
 def by_source(items: Mapping[str, Sequence[Item]]) -> dict[object, dict[str, Item]]:
-    """Rows of one source by member, from those of all members."""
+    """Rows by source and member, from those of all members."""
     found: dict[object, dict[str, Item]] = {}
     for member, some in items.items():
         for item in some:
@@ -33,7 +34,7 @@ def by_source(items: Mapping[str, Sequence[Item]]) -> dict[object, dict[str, Ite
 
 
 def merged_source(parts: Sequence[Item]) -> Item:
-    """One source, from its row of each member that knows it."""
+    """One source, merged from the rows of all members that know it."""
     last = newest(parts)
     return {
         **last,
@@ -50,8 +51,9 @@ def merged_source(parts: Sequence[Item]) -> Item:
 
 
 def is_at_most(parts: Sequence[Item]) -> bool:
-    """Whether `lost` is an upper bound: a member may have received some of the source's numbers before its
-    start. It started after the first report, or others account for fewer numbers than were found at them.
+    """Whether `lost` is an upper bound, because a member may have received some of the source's numbers
+    before it was restarted: it started after the first report, or other members account for fewer numbers
+    than were found at them.
     """
     if not lost(parts):
         return False
@@ -65,7 +67,7 @@ def is_at_most(parts: Sequence[Item]) -> bool:
 
 
 def lost(parts: Sequence[Item]) -> int:
-    """Numbers that the rows of one source span, less those that any member received."""
+    """How many of the numbers that the rows of one source span no member received."""
     missing = 0
     while parts:
         first, *others = sorted(parts, key=lambda part: str(part["first_seen"]))
@@ -73,7 +75,7 @@ def lost(parts: Sequence[Item]) -> int:
         placed, apart = list(_ends(first, end)), []
         for part in others:
             last = _placed(part, placed) if part["sequence_bits"] == first["sequence_bits"] else None
-            if last is None:  # it counts another numbering
+            if last is None:  # it counts a different numbering
                 apart.append(part)
                 continue
             placed += _ends(part, last)
@@ -85,20 +87,20 @@ def lost(parts: Sequence[Item]) -> int:
 
 
 def _received(part: Item) -> int:
-    """Different numbers."""
+    """How many different numbers a member received."""
     return max(0, int(number(part["received"])) - int(number(part["duplicate"])))
 
 
 def _stretch(part: Item) -> tuple[int, int]:
-    """First and last number that it spans; the last one is as sent."""
+    """First and last number that a row spans; the last as it was sent."""
     end = number(part["highest_sequence"])
     return end - _received(part) - number(part["lost"]) - number(part["moved"]) + 1, end
 
 
 def _placed(part: Item, placed: Sequence[_End]) -> int | None:
-    """The last number of `part`, among those of other stretches, whose ends are `placed`: numbers that go on
-    beyond the width of the field. Of all ends, the two that are nearest in time are near each other in
-    number. None: these are too far apart.
+    """The last number of `part`, extended beyond the width of the field so that it fits the other stretches,
+    whose ends are `placed`. The two ends that are nearest in time must be near each other in number; None:
+    they are too far apart.
     """
     bits, last = int(part["sequence_bits"]), number(part["highest_sequence"])
     if bits not in _NO_GAP:
@@ -118,7 +120,7 @@ def _ends(part: Item, last: int) -> tuple[_End, _End]:
 
 def _ns(text: str) -> int:
     """ns since the epoch of a time as the API shows it."""
-    if text.isdecimal():  # no calendar reaches it
+    if text.isdecimal():  # beyond the range of calendars
         return int(text)
     whole, _, rest = text.removesuffix("Z").partition(".")
     return round(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 10**9 + int(f"{rest:0<9}"[:9] or 0)

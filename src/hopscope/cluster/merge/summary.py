@@ -1,4 +1,4 @@
-"""The collectors of a cluster at a glance: counters and rates added up."""
+"""The summary of a cluster: sums of counters and rates."""
 
 from __future__ import annotations
 

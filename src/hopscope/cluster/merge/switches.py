@@ -1,4 +1,4 @@
-"""Switches whose ports and queues several members know: latest values of the newest report, sums, maxima."""
+"""Merges switches, ports and queues that several members know: newest values, sums, maxima."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def queues(parts: Sequence[Item]) -> Item:
 
 
 def buffers(members: Iterable[Sequence[Item]]) -> Callable[[Item], object]:
-    """Which queue or buffer a row is. A queue is one of its port (`detect.queue_key`) if a member has one id
-    at several ports of a switch; else its port is that of its last report, which differs between members.
+    """The identity of a row's queue or buffer. It includes the port (`detect.queue_key`) if some member has
+    the same queue id at several ports of a switch. Otherwise the port is only that of the last report, which
+    may differ between members.
     """
     places = [Counter((_node(row), int(row["id"])) for row in rows if _has_port(row)) for rows in members]
     by_port = any(count > 1 for place in places for count in place.values())
@@ -54,7 +55,7 @@ def _node(row: Item) -> int:
 
 
 def switches(bodies: Bodies, query: Query) -> Any:
-    """A page of switches; their ports and queues are counted once, whoever knows them."""
+    """A page of switches; each port and queue counts once, even if several members know it."""
     rows, links, waiting = (_rows(bodies, at) for at in range(3))
     by_node: dict[int, dict[str, Item]] = {}
     for member, items in rows.items():
@@ -70,7 +71,7 @@ def switches(bodies: Bodies, query: Query) -> Any:
 
 
 def switch(bodies: Bodies, query: Query) -> Any:
-    """One switch, of the members that know it."""
+    """One switch, merged from the members that know it."""
     known = {member: body for member, (body, *_) in bodies.items() if body is not None}
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""What rules of merging share: numbers of JSON, sums, the newest of several rows."""
+"""Helpers of the merging rules: numbers in JSON, sums, the newest of several rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ...present.events import wide
 
 Item: TypeAlias = dict[str, Any]
 Bodies: TypeAlias = Mapping[str, Sequence[Any]]
-"""By member: its answer, and those of further paths that a rule needs (`merge.Rule.also`)."""
+"""By member: its answer, and the answers to further paths that a rule needs (`merge.Rule.also`)."""
 Query: TypeAlias = Mapping[str, str]
 
 
 def number(value: Any) -> Any:
-    """A number of JSON: large ones are text. ValueError or TypeError: it is none."""
+    """A number from JSON, where large ones are text. ValueError or TypeError: it is not a number."""
     if value is None:
         return None
     if isinstance(value, float):
@@ -29,12 +29,12 @@ def number(value: Any) -> Any:
 
 
 def added(values: Iterable[Any]) -> Any:
-    """Their sum, of those that are not null."""
+    """The sum of the values that are not null."""
     return sum(found for each in values if (found := number(each)) is not None)
 
 
 def total(parts: Iterable[Item], name: str) -> Any:
-    """Sum of a key, as JSON has it."""
+    """Sum of a key's values, as a number for JSON."""
     return wide(added(part[name] for part in parts))
 
 

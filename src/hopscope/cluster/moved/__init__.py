@@ -1,1 +1,1 @@
-"""Flows and sources that other members had before."""
+"""Flows and sources that moved here from other members."""

@@ -1,4 +1,4 @@
-"""Flows as members ask each other for them, and as they are looked up in the tables of this member."""
+"""Flows in messages between members, and their lookup in this member's tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FLOW_KEY_4 = np.dtype(
         ("reserved", "u1", (3,)),
     ]
 )
-"""One of IPv4, 16 bytes."""
+"""A 5-tuple of IPv4, 16 bytes."""
 FLOW_SEEN = np.dtype([*_TUPLE, ("age_ns", "<i8")])
 """A flow that a member has, and the time since its last report there."""
 NAMES = tuple(name for name, _ in _TUPLE[:-1])

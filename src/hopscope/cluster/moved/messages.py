@@ -15,23 +15,23 @@ from .sources import SUMMARY
 MAGIC = b"HPM1"
 HEADER = np.dtype([("magic", "S4"), ("counts", "<u4", (4,)), ("member", "S64")])
 INBOX, INBOX_BYTES = 1000, 64 * 1024**2
-"""Most messages that wait for a turn, and their size; further ones are rejected."""
+"""Maximum number of waiting messages, and their total size; further ones are rejected."""
 _ARRAYS = (FLOW_KEY_4, FLOW_KEY, SUMMARY, FLOW_SEEN)
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a member says."""
+    """The content of a message."""
 
     member: str
     four: Records
-    """FLOW_KEY_4: flows of IPv4 that are new to it."""
+    """FLOW_KEY_4: IPv4 flows that are new to the sender."""
     other: Records
     """FLOW_KEY: other new flows."""
     summaries: Records
-    """SUMMARY: what it received of sequence spaces."""
+    """SUMMARY: what the sender received of sequence spaces."""
     seen: Records
-    """FLOW_SEEN: new flows of the receiver that it has."""
+    """FLOW_SEEN: flows that are new to the receiver, and that the sender has."""
 
     def encode(self) -> bytes:
         """The message."""
@@ -60,14 +60,14 @@ class Inbox:
             return True
 
     def take(self) -> list[bytes]:
-        """What waits, in order; it is empty then."""
+        """Remove and return all waiting messages, in order."""
         with self._lock:
             found, self._bodies, self._size = self._bodies, [], 0
             return found
 
 
 def decode(body: bytes) -> News:
-    """A message. Raises ValueError: it is no good."""
+    """Decode a message. ValueError: it is malformed."""
     if len(body) < HEADER.itemsize:
         raise ValueError("too short")
     header = np.frombuffer(body, HEADER, 1)[0]

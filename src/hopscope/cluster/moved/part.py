@@ -1,10 +1,10 @@
-"""What this member sees now and another one had: events of kinds `moved` and `source_moved`, and corrected
-losses.
+"""Flows and sources that moved here from another member: events of kinds `moved` and `source_moved`, and
+corrected losses.
 
-Once a second a member tells all others which flows are new to it, and what it received of sequence spaces
-that may have moved. Who has a flow answers with the time since its last report, if that is below
-`detect.idle_seconds`. Nothing is kept about flows: they are looked up in the tables that detection has. All
-times in messages are durations: clocks need not agree.
+Once a second, a member tells all others which flows are new to it, and what it received of sequence spaces
+that may have moved. A member that has such a flow answers with the time since its last report, if that is
+below `detect.idle_seconds`. No state is kept about flows: they are looked up in detection's tables. All times
+in messages are durations, so clocks need not agree.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .messages import Inbox, News, decode
 from .sources import SPACES, SUMMARY, MovedSource, Spaces
 
 FLOWS = 20_000
-"""Most new flows that are sent in a turn: 320 kB, or 800 kB of IPv6."""
+"""Maximum number of new flows sent in a turn: 320 kB, or 800 kB with IPv6."""
 EVENTS = 10_000
-"""Most events of moved flows in a turn."""
+"""Maximum number of events of moved flows in a turn."""
 SCAN = 65_536
-"""Most events of a ring that are looked through in a turn."""
+"""Maximum number of events of a ring that are scanned in a turn."""
 
 
 class EventSink(Protocol):
-    """Where events go: an EventWriter."""
+    """A destination of events: an EventWriter."""
 
     lost: int
     """Events that history will not have."""
@@ -69,7 +69,7 @@ class Moved(Part):
     seconds = 1.0
 
     def __init__(self, context: Context, events: Callable[[], EventSink]) -> None:
-        """`events`: opens where events go."""
+        """`events` opens the destination of events."""
         super().__init__(context)
         settings = context.settings
         self._open = events
@@ -85,14 +85,14 @@ class Moved(Part):
         self._inbox = Inbox()
 
     def start(self) -> None:
-        """Take what other members say."""
+        """Subscribe to messages of other members."""
         self._events = self._open()
         names, connection = self.context.connection.names, self.context.connection
         connection.answer(names.subject("moved"), self._arrived)
         connection.answer(names.subject("moved", token(self.context.name)), self._arrived)
 
     def turn(self) -> None:
-        """Send what is new here, and take what others sent."""
+        """Send what is new here, and process the messages of others."""
         now_ns = time.time_ns()
         self._flows.attach()
         self._spaces.look(self._source_rows(), now_ns)  # before the gaps, see `sources`
@@ -126,14 +126,14 @@ class Moved(Part):
             path = self.context.regions / "worker-0.sources"
             try:
                 self._sources = Region.attach(path, "sources", STATE_VERSION)
-            except RegionError:  # not there yet
+            except RegionError:  # not made yet
                 self._sources = None
                 return np.zeros(0, SOURCE)
         rows = self._sources["sources"]
         return snapshot_rows(rows, rows["version"])
 
     def _read_events(self, now_ns: int) -> Records:
-        """Look through what was detected: its gaps; returns the flows that are new, FLOW_KEY."""
+        """Scan the detected events for gaps; returns the new flows, FLOW_KEY."""
         blocks, lost = self._rings.read(SCAN)
         self.context.counts["moved_unsent"] += lost
         found = [np.zeros(0, FLOW_KEY)]
@@ -203,7 +203,7 @@ class Moved(Part):
         self.context.counts["moved_bytes"] += len(body)
 
     def _correct(self, now_ns: int) -> None:
-        """Tell whoever detects which losses were none."""
+        """Tell the detecting process which losses have to be corrected."""
         found = self._spaces.corrections(now_ns)
         self.context.counts["moved_reports"] += int(found["moved"].sum())
         waiting = np.concatenate([self._uncorrected, found])
@@ -241,6 +241,6 @@ def _events(kind: Kind, member: str, count: int, now_ns: int) -> Records:
 
 
 def _nothing(**but: Records) -> tuple[Records, ...]:
-    """The arrays of News, empty but for those given."""
+    """The arrays of News, empty except for the given ones."""
     empty = {"four": FLOW_KEY_4, "other": FLOW_KEY, "summaries": SUMMARY, "seen": FLOW_SEEN}
     return tuple(but.get(name, np.zeros(0, dtype)) for name, dtype in empty.items())

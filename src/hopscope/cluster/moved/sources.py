@@ -1,12 +1,13 @@
-"""Sequence spaces that several members had: what each of them accounts for.
+"""Sequence spaces that several members had: the numbers for which each of them accounts.
 
-A source that moves from one member to another and comes back leaves a gap in the numbers of the first. A
-number of such a gap is no loss of this member if another one received a number in the gap before it, and has
-received that number or a later one: then it has either received it, or counts it as lost itself. So every
-lost number counts once: at the member that had received the number before it.
+A source that moves from one member to another and back leaves a gap in the numbers of the first. A number in
+this gap is not lost at the first member if another member received an earlier number in the gap, and this
+number or a later one: that member then either received it, or itself counts it as lost. So every lost number
+counts once, at the member that received the number before it.
 
-Members tell each other what they received only while it may matter: a space appears, resumes after a pause,
-or has a gap. Then its SUMMARY goes to all, with a question; whoever knows the space answers with its own.
+Members exchange what they received only while it may matter: when a space appears, resumes after a pause, or
+has a gap. Then its SUMMARY goes to all members as a question; those that know the space answer with their
+own.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ...detect.moved import CORRECTION, SPACE
 from ...wire.records import Records
 
 GAPS = 16
-"""Newest gaps of a space that are kept and sent."""
+"""How many of the newest gaps of a space are kept and sent."""
 ASK_NS = 5_000_000_000
-"""How long a space is asked for and answered: a few times, as messages may be lost."""
+"""How long questions about a space, and answers, are repeated, since messages may be lost."""
 MEMBERS = 100
-"""Most members whose summaries of one space are kept."""
+"""Maximum number of members whose summaries of one space are kept."""
 SPACES = 2000
-"""Most summaries in a turn."""
+"""Maximum number of summaries in a turn."""
 SUMMARY = np.dtype(
     [
         ("source_hi", "<u8"),
@@ -37,7 +38,7 @@ SUMMARY = np.dtype(
         ("bits", "<u4"),
         ("known", "<u4"),  # a number that was received, from which on all gaps are listed
         ("highest", "<u4"),  # the last one that was received
-        ("asks", "u1"),  # 1: members that know it shall answer
+        ("asks", "u1"),  # 1: members that know the space shall answer
         ("gap_count", "u1"),
         ("reserved", "<u2"),
         ("age_ns", "<i8"),  # time since the last report
@@ -58,12 +59,12 @@ class _Gap:
     before_ns: int
     """Time of a report before it."""
     moved: int = 0
-    """Numbers of it that were found to be no loss."""
+    """How many of its numbers were found not to be lost."""
 
 
 @dataclass(slots=True)
 class _Space:
-    """One sequence space of this member. Times are of its clock."""
+    """One sequence space of this member. Times are by this member's clock."""
 
     known: int
     highest: int
@@ -71,17 +72,17 @@ class _Space:
     last_ns: int
     restarts: int
     shown: int = 0
-    """Highest number one turn ago: all gaps before it are known by now."""
+    """Highest number one turn ago; all gaps before it are known now."""
     before_ns: int = 0
-    """Its last report, one turn ago."""
+    """Time of its last report, as of one turn ago."""
     quiet: bool = False
-    """Whether nothing came in the last turn."""
+    """Whether no report arrived in the last turn."""
     ask_until_ns: int = 0
     answer_until_ns: int = 0
     arrived_ns: int | None = None
-    """When it appeared or resumed, until a member is found that had it."""
+    """When it appeared or resumed; None once the member that had it is found."""
     left_ns: int | None = None
-    """Its last report before that; None: it is new here."""
+    """Time of the last report before that; None: it is new here."""
     gaps: deque[_Gap] = field(default_factory=deque)
 
 
@@ -92,11 +93,11 @@ class MovedSource:
     key: Key
     member: str
     age_ns: int
-    """Since its last report there."""
+    """Time since its last report at the other member."""
 
 
 class Spaces:
-    """The sequence spaces of this member, and what others say of them."""
+    """The sequence spaces of this member, and other members' summaries of them."""
 
     def __init__(self, idle_ns: int) -> None:
         self._idle_ns = idle_ns
@@ -153,7 +154,7 @@ class Spaces:
             return
 
     def summaries(self, now_ns: int) -> Records:
-        """SUMMARY of the spaces that are to be sent now, those first that ask; see SPACES."""
+        """SUMMARY of the spaces to send now, questions first, at most SPACES."""
         due = [
             (key, space)
             for key, space in self._own.items()
@@ -172,14 +173,14 @@ class Spaces:
         return made
 
     def take(self, member: str, summaries: Records, now_ns: int) -> Iterator[MovedSource]:
-        """Take what another member tells; yield the sources that have moved from there to this one."""
+        """Take another member's summaries; yield the sources that have moved from there to this member."""
         for row in summaries:
             key: Key = tuple(int(row[name]) for name in SPACE)  # type: ignore[assignment]
             space = self._own.get(key)
             if space is None or int(row["gap_count"]) > GAPS:
                 continue
             others = self._others.setdefault(key, {})
-            if member not in others and len(others) >= MEMBERS:  # whoever has credentials can name others
+            if member not in others and len(others) >= MEMBERS:  # senders can claim any name
                 continue
             others[member] = now_ns, row.copy()  # not the whole message
             if row["asks"]:
@@ -192,7 +193,7 @@ class Spaces:
                 yield MovedSource(key, member, age)
 
     def corrections(self, now_ns: int) -> Records:
-        """CORRECTION of the gaps of which more was found to be no loss."""
+        """CORRECTION of the gaps in which more numbers were found not to be lost."""
         found = []
         for key, others in self._others.items():
             space = self._own[key]
@@ -221,14 +222,14 @@ class Spaces:
 
 
 def _forget_gap(space: _Space, bits: int) -> None:
-    """Forget the oldest gap, and what is before it."""
+    """Forget the oldest gap, and all numbers before it."""
     gap = space.gaps.popleft()
     space.known = (gap.first + gap.count) % (1 << bits)
 
 
 def _limit(space: _Space, bits: int) -> None:
-    """Keep what is known within a quarter of all numbers: of those half of them apart, none is the later
-    one.
+    """Limit the known range to a quarter of all numbers: of two numbers half the range apart, neither is the
+    later one.
     """
     quarter = 1 << (bits - 2)
     if _from(space.known, space.highest, bits) >= quarter:
@@ -237,7 +238,7 @@ def _limit(space: _Space, bits: int) -> None:
 
 
 def accounted(first: int, count: int, summaries: Iterable[np.void], bits: int) -> int:
-    """How many of the numbers from `first` on are no loss of a member that missed all of them."""
+    """How many of the `count` numbers from `first` on other members account for."""
     spans = []
     for row in summaries:
         gaps = row["gaps"][: int(row["gap_count"])].tolist()
@@ -259,7 +260,7 @@ def accounted(first: int, count: int, summaries: Iterable[np.void], bits: int) -
 
 
 def _after_gaps(number: int, gaps: Iterable[Iterable[int]], bits: int) -> int:
-    """The number, or the next that was received if it is in a gap."""
+    """The number, or, if it is in a gap, the next one that was received."""
     for first, count in gaps:
         if _from(first, number, bits) < count:
             return (first + count) % (1 << bits)
@@ -267,5 +268,5 @@ def _after_gaps(number: int, gaps: Iterable[Iterable[int]], bits: int) -> int:
 
 
 def _from(first: int, number: int, bits: int) -> int:
-    """Numbers from one to the other."""
+    """Distance from the first number to the other."""
     return (number - first) % (1 << bits)

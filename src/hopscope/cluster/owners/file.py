@@ -1,4 +1,4 @@
-"""The table of owners in a file of the data folder: it is there while NATS is away, and after a restart."""
+"""The table of owners in a file of the data folder, for restarts and while NATS is unreachable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .table import OwnerTable, decode, read_owners
 
 FILE_NAME = "owners.json"
 NONE = "null"
-"""The file, if the cluster has no table."""
+"""Content of the file if the cluster has no table."""
 
 
 class OwnersFile:
@@ -26,7 +26,7 @@ class OwnersFile:
 
     @property
     def table(self) -> OwnerTable | None:
-        """The table; None: there is none. Raises ClusterError: it is not known, or the file is damaged."""
+        """The table; None: there is none. Raises ClusterError if it is unknown, or the file is damaged."""
         try:
             status = self._path.stat()
             if self._seen != (status.st_mtime_ns, status.st_ino):
@@ -41,7 +41,7 @@ class OwnersFile:
         return self._table
 
     def renew(self, connection: Connection) -> OwnerTable | None:
-        """The table in NATS, written to the file if it is another one. Raises ClusterError."""
+        """The table in NATS; it is written to the file if it has changed. Raises ClusterError."""
         table, _ = read_owners(connection)
         try:
             same = self.table == table
@@ -53,12 +53,12 @@ class OwnersFile:
 
 
 class OwnersGroup:
-    """Whom queries of a member ask: the owners of its cluster, or its own stores if there is no table."""
+    """The collectors that a member's queries ask: the owners, or itself if there is no table."""
 
     def __init__(
         self, folder: Path, member: str, own: CollectorGroup, *, token: str | None, timeout_seconds: float
     ) -> None:
-        """`folder`: with the file; `own`: the stores of `member`. `token`: of the members' APIs."""
+        """`folder`: contains the file; `own`: the stores of `member`; `token`: for the members' APIs."""
         self._file, self._member, self._own = OwnersFile(folder), member, own
         self._token, self._timeout = token, timeout_seconds
         self._of: OwnerTable | None = None
@@ -81,7 +81,7 @@ class OwnersGroup:
 
 
 class OwnersPart(Part):
-    """Keeps the file of this member's data folder as the table in NATS is."""
+    """Keeps the file in this member's data folder up to date with the table in NATS."""
 
     name = "owners"
 

@@ -13,13 +13,13 @@ from .file import OwnersFile
 from .table import OwnerTable
 
 SECONDS = 1.0
-"""Time between two looks at the table, and between attempts to connect."""
+"""Time between two readings of the table, and between attempts to connect."""
 
 
 class OwnersFollower:
-    """The newest table that NATS has answered, asked by a thread; first, that of the file in `folder`.
+    """The newest table from NATS, read by a thread; at first, the table of the file in `folder`.
 
-    `notify` gets a line when NATS is away, and when it is back.
+    `notify` gets a line when NATS becomes unreachable, and when it is back.
     """
 
     def __init__(

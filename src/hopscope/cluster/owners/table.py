@@ -2,8 +2,8 @@
 
 The hash of a key gives its *share*, a number below `shares`, which never changes: it is the `collectors` of
 the stores' layout. The table names the member of each share. A member that joins takes shares from the
-others, so that all have as many; one that leaves gives its own away. No other share moves. Each change is a
-generation; queries ask earlier ones, too, as long as their owners keep that memory
+others, so that all have the same number; one that leaves gives its shares away. No other share moves. Each
+change makes a new generation; queries also ask earlier generations while their owners keep that memory
 (`direct/collectors/generations`).
 """
 
@@ -31,11 +31,11 @@ from ..connection import ClusterError, Connection
 from ..shares import assign
 
 KEY = "table"
-"""Of the bucket's one entry."""
+"""Key of the bucket's only entry."""
 SHARES = 256
-"""Of a new table: of 100 members, none has more than 1.2 times the mean; P4 switches have room for them."""
+"""Shares of a new table: of 100 members, none has more than 1.2 times the mean; P4 switches can hold them."""
 MOST_GENERATIONS = 32
-"""Older ones are dropped, whether their memory lives or not."""
+"""Older generations are dropped, even if their memory still exists."""
 MAX_BYTES = 900_000
 """Longest table: NATS takes messages of 1 MB."""
 
@@ -55,9 +55,9 @@ class Owner:
     """Where a member's stores are."""
 
     place: CollectorPlace
-    """Whom queries ask: the address of its API, or its data folder."""
+    """Where queries go: the address of its API, or its data folder."""
     address: Annotated[str, Field(max_length=256, pattern=r"^[^\s]*$")] = ""
-    """To which translators and switches write: its NIC (RoCEv2); empty: as the host of its API."""
+    """Address of its NIC (RoCEv2), to which translators and switches write; empty: the host of its API."""
 
     @property
     def nic(self) -> str:
@@ -70,19 +70,21 @@ class Owner:
 
 
 def checked_owner(name: str, owner: Owner) -> Owner:
-    """The owner. Raises ClusterError if its name, place or address is none."""
+    """The owner. Raises ClusterError if its name, place or address is not valid."""
     try:
         TypeAdapter(dict[Member, Owner]).validate_python({name: asdict(owner)})
     except ValidationError as error:
         raise ClusterError(f"{name or 'member'}: {_reason(error)}") from None
     if not owner.place:
-        raise ClusterError(f"{name}: found no place, expected NAME=PLACE, as {name}=http://192.0.2.7:8080")
+        raise ClusterError(
+            f"{name}: found no place, expected NAME=PLACE, such as {name}=http://192.0.2.7:8080"
+        )
     return owner
 
 
 @dataclass(frozen=True, slots=True)
 class MemberCollector:
-    """A collector under the name of its member."""
+    """A collector, named after its member."""
 
     name: str
     collector: Collector
@@ -104,17 +106,17 @@ class MemberCollector:
 
 @dataclass(frozen=True, slots=True)
 class OwnerGeneration:
-    """The members that have the keys since a time."""
+    """The members that have had the keys since some time."""
 
     number: Number
     since_ns: Number
     """When it took effect, ns since 1970."""
     members: tuple[Member, ...]
-    """In the order of their numbers: that of their first shares, as in a list of addresses by share."""
+    """Members in the order of their numbers, which is that of their first shares."""
     shares: tuple[Number, ...]
     """Number of the member of each share."""
     begins: dict[Member, dict[str, Number]] = field(default_factory=dict)
-    """Epoch of each member's stores at that time: they have no keys of this generation in earlier ones."""
+    """Epoch of each member's stores at that time; earlier epochs have no keys of this generation."""
 
     @classmethod
     def of(
@@ -136,10 +138,10 @@ class OwnerGeneration:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTable:
-    """All generations whose keys may be answered, oldest first; the last one is in effect."""
+    """All generations that can still be queried, oldest first; the last one is in effect."""
 
     owners: dict[Member, Owner]
-    """By name: those of all generations."""
+    """Owners in all generations, by name."""
     generations: Annotated[tuple[OwnerGeneration, ...], Field(min_length=1, max_length=MOST_GENERATIONS)]
     epoch_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """`direct.epoch_seconds` of all members."""
@@ -158,7 +160,7 @@ class OwnerTable:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """NIC of each share, as `direct.translator.collectors`."""
+        """NIC of each share, in the form of `direct.translator.collectors`."""
         return tuple(self.owners[name].nic for name in self.current.of_share())
 
     def changed(
@@ -168,7 +170,7 @@ class OwnerTable:
         begins: Mapping[str, Mapping[str, int]],
         now_ns: int,
     ) -> OwnerTable:
-        """With a generation of these members from now on; the fewest shares move. Raises ClusterError."""
+        """The table with a new generation of these members; the fewest shares move. Raises ClusterError."""
         before = self.current
         shares = assign(names, len(before.shares), before.of_share())
         new = OwnerGeneration.of(
@@ -178,7 +180,7 @@ class OwnerTable:
         return table.pruned(now_ns)
 
     def pruned(self, now_ns: int) -> OwnerTable:
-        """Without generations whose memory is gone, and members that are in none."""
+        """The table without generations whose memory is gone, and without members that are in none."""
         ends = [each.since_ns for each in self.generations[1:]]
         alive = [
             generation
@@ -188,8 +190,8 @@ class OwnerTable:
         return self._of([*alive, self.current][-MOST_GENERATIONS:])
 
     def without_memory_of(self, name: str) -> OwnerTable:
-        """Without what a member that is not in the current generation still has: it is lost. Its shares of
-        older generations are those of the members that have them now.
+        """The table without the remaining memory of a member that is not in the current generation, which is
+        lost. Its shares in older generations go to the members that have them now.
         """
         if name in self.current.members:
             raise ClusterError(f"{name} is an owner: remove it first")
@@ -214,8 +216,8 @@ class OwnerTable:
         timeout_seconds: float = 5.0,
         known: Mapping[str, Collector] | None = None,
     ) -> CollectorGenerations:
-        """What queries ask; they name collectors as the members. `token`: of the members' APIs. `known`:
-        collectors by member, instead of those at the places of the table.
+        """The collectors that queries ask, named after the members. `token`: for the members' APIs. `known`:
+        collectors by member, in place of those at the table's places.
         """
         known = known or {}
         opened = {
@@ -240,7 +242,7 @@ class OwnerTable:
         )
 
     def encode(self) -> bytes:
-        """As it is stored: JSON."""
+        """The stored form, JSON."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
@@ -262,7 +264,7 @@ def first_table(
 
 
 def decode(value: bytes) -> OwnerTable:
-    """The table that was stored. Raises ClusterError: it is no good."""
+    """The stored table. ClusterError: it is malformed."""
     try:
         if len(value) > MAX_BYTES:
             raise ValueError(f"found {len(value):,} bytes, expected at most {MAX_BYTES:,}")
@@ -281,7 +283,7 @@ def _reason(error: ValidationError) -> str:
 
 
 def _check(table: OwnerTable) -> None:
-    """Raises ValueError."""
+    """Raises ValueError if the table is inconsistent."""
     count = len(table.current.shares)
     for each in table.generations:
         if not 1 <= len(each.shares) == count <= MAX_COLLECTORS:
@@ -315,4 +317,4 @@ def write_owners(connection: Connection, table: OwnerTable, revision: int) -> No
     if len(value) > MAX_BYTES:
         raise ClusterError(f"the table would have {len(value):,} bytes, at most {MAX_BYTES:,}: fewer shares")
     if Bucket(connection, connection.names.owners).change(KEY, value, revision) is None:
-        raise ClusterError("another one has changed the table of owners meanwhile: try again")
+        raise ClusterError("the table of owners has been changed meanwhile: try again")

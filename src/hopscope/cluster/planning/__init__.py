@@ -1,1 +1,1 @@
-"""How large a cluster must be, and what failures do to it."""
+"""Sizing of clusters, and the effects of failures."""

@@ -1,4 +1,5 @@
-"""A seeded simulation of members that are killed, drained or added: who moves, and how long what takes.
+"""A seeded simulation of members that are killed, drained or added: which sources move, and how long it
+takes.
 
 Sources are placed as routers do, by a hash of each source over the next hops of a route (ECMP):
 
@@ -8,7 +9,7 @@ Sources are placed as routers do, by a hash of each source over the next hops of
   resilient groups).
 - `modulo`: hash modulo the number of members.
 
-Times are drawn from the timers that decide them; a failure comes at any moment of their periods.
+Times are drawn from the timers that determine them; a failure occurs at a random moment of their periods.
 
     sources moved       k-th missing answer of the router's probes, then the change of its route
     member gone         member_seconds after its last heartbeat
@@ -41,15 +42,15 @@ TIMES = ("sources_moved", "member_gone", "answers_complete", "lake_caught_up")
 
 @dataclass(frozen=True, slots=True)
 class FailureModel:
-    """A cluster, and the timers that decide. Times are in seconds."""
+    """A cluster and its timers, in seconds."""
 
     members: int = 100
     sources: int = 10_000
     """Switches or hosts that send reports, each with an address of its own."""
     buckets: int = 8192
-    """Of a resilient group."""
+    """Buckets of a resilient group."""
     rounds: int = 1000
-    """Failures of each kind that are drawn."""
+    """How many failures of each kind are drawn."""
     seed: int = 1
     heartbeat: float = 3.0
     """`cluster.heartbeat_seconds`."""
@@ -58,22 +59,22 @@ class FailureModel:
     probe: float = 0.3
     """Period of the router's probes of a next hop (BFD)."""
     probes: int = 3
-    """Probes without an answer after which it is down."""
+    """Number of unanswered probes after which a next hop is down."""
     route: float = 0.5
-    """Longest time until routers use a changed route."""
+    """Maximum time until routers use a changed route."""
     restart: float = 5.0
-    """Until the process of a killed member starts again (`RestartSec`), or its machine."""
+    """Time until the process of a killed member (`RestartSec`), or its machine, starts again."""
     start: tuple[float, float] = (2.0, 12.0)
-    """Shortest and longest time from there until it is ready."""
+    """Minimum and maximum time from that start until it is ready."""
     silence: float = 10.0
-    """Without reports, after which a drained member leaves."""
+    """Time without reports after which a drained member leaves."""
     every: float = 30.0
     """`lake.every_seconds`."""
     commit: float = 0.4
     """Time of a commit."""
 
     def checked(self) -> FailureModel:
-        """Itself. Raises SizingError."""
+        """This object, if its values are valid. Raises SizingError."""
         if not 2 <= self.members <= 4096:
             raise SizingError(f"members: found {self.members}, expected 2 to 4,096 to simulate failures")
         if not 1 <= self.sources <= 1_000_000:
@@ -96,7 +97,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Shares) -> Spread:
-        """Of the values of all rounds."""
+        """The spread of the values of all rounds."""
         return cls(
             float(values.mean()),
             float(np.median(values)),
@@ -107,20 +108,20 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Sources that have another member after a change."""
+    """Sources whose member differs after a change."""
 
     action: Action
     hash: Hash
     share: Spread
-    """Of all sources."""
+    """Share of all sources."""
     others: Spread
-    """Of the sources of members that stayed: those that need not have moved (join: beyond the new one's)."""
+    """Share of the sources of members that stayed, moved needlessly (join: beyond the new one's)."""
     ideal: float
-    """The least share: that of the member."""
+    """The minimum share: that of the member."""
     expected: float
     """Mean in closed form."""
     fullest: Spread
-    """Sources of the fullest member after it, of the mean."""
+    """Sources of the fullest member afterwards, relative to the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,8 @@ def simulate(model: FailureModel) -> FailureReport:
 def place(
     kind: Hash, hashes: npt.NDArray[np.uint64], members: Sequence[int], table: Sequence[int]
 ) -> npt.NDArray[np.int64]:
-    """The member of each source, int64 [sources]. `hashes`: uint64 below 2^32; `members`: numbers of those
-    that are there, in order; `table`: member of each bucket (resilient).
+    """The member of each source, int64 [sources]. `hashes`: uint64 below 2^32; `members`: numbers of present
+    members, in order; `table`: member of each bucket (resilient).
     """
     alive = np.array(members, np.int64)
     if kind == "resilient":
@@ -203,15 +204,15 @@ def _moved(model: FailureModel, action: Action, kind: Hash, random: np.random.Ge
 
 
 def ideal(members: int, action: Action) -> float:
-    """The least share of sources that has to move: those of the member that leaves, or comes."""
+    """The minimum share of sources that has to move: those of the member that leaves or joins."""
     return 1 / (members + 1) if action == "join" else 1 / members
 
 
 def expected_moved(members: int, action: Action, kind: Hash) -> float:
     """Mean share of sources that move, over all members that can leave.
 
-    Modulo n before and m after: by the Chinese remainder theorem each pair of remainders is as likely, and of
-    the nm pairs min(n, m) name the same member. Threshold: the regions that overlap (RFC 2992, section 3).
+    Modulo n before and m after: by the Chinese remainder theorem, all pairs of remainders are equally likely,
+    and min(n, m) of the nm pairs name the same member. Threshold: the regions that overlap (RFC 2992, 3).
     """
     if kind == "resilient":
         return ideal(members, action)
@@ -228,7 +229,7 @@ def expected_moved(members: int, action: Action, kind: Hash) -> float:
 
 
 def times(model: FailureModel, action: Action, random: np.random.Generator) -> dict[str, Shares]:
-    """Seconds from a change until each of TIMES that it has, float64 [rounds]."""
+    """Seconds from a change until each of the TIMES that apply to it, float64 [rounds]."""
 
     def uniform(low: float, high: float) -> Shares:
         return random.uniform(low, high, model.rounds)

@@ -1,7 +1,7 @@
 """How large a cluster has to be: members, NATS, PostgreSQL, S3, network, disk and memory.
 
-Everything is computed from costs that were measured on one core (`COSTS`), and from assumptions that the plan
-lists. With R reports/s, E events/s, n members that are up, h the share of a processor that stays free:
+All results are computed from costs measured on one core (`COSTS`), and from assumptions that the plan lists.
+With R reports/s, E events/s, n members that are up, and the share h of a processor that stays free:
 
     processors         P = R (path + several) + E (journal + archive + lake + stream)       [cores]
     members            n = max(P / (cores (1 - h)),             processors
@@ -26,15 +26,15 @@ from ...base.errors import HopscopeError
 ReportPath = Literal["udp", "trains", "ring", "xdp"]
 DAY = 86_400
 FRAME_BYTES = 20 + 18 + 20 + 8
-"""Of a datagram on the wire: preamble and gap, Ethernet with its check, IPv4, UDP."""
+"""Overhead of a datagram on the wire: preamble and gap, Ethernet with its checksum, IPv4, UDP."""
 COMMITS = 4.0
-"""Commits of the catalog per second with ten writers, the lower end of what was measured: beyond it, writers
-wait for each other.
+"""Commits per second of the catalog with ten writers, the lowest measured value: beyond it, writers wait for
+each other.
 """
 NATS_SERVERS = 3
 MTU_PAYLOAD = 1472
 MANY_FLOWS = 100_000
-"""Flows of a member, beyond which a report costs more (`many_flows`)."""
+"""With more flows at a member, a report costs more (`many_flows`)."""
 
 
 class SizingError(HopscopeError):
@@ -43,7 +43,7 @@ class SizingError(HopscopeError):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A measured cost, and where it is from."""
+    """A measured cost and its source."""
 
     value: float
     unit: str
@@ -96,14 +96,14 @@ COSTS: Mapping[str, Cost] = {
     "answer": _bytes(4096, "assumed: what a member answers to a question"),
     "server": Cost(268_000, "events/s", "docs/measurements/buses.md: NATS with 3 replicas on 2 cores"),
 }
-"""What the plan reckons with. Each may be given otherwise."""
+"""Costs on which the plan is based; the demand may override each."""
 HOPS = (1, 3, 6, 12)
 """Hops for which the cost of a report was measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDemand:
-    """What a cluster must take, and what its machines are."""
+    """The load of a cluster, and its machines."""
 
     reports: float
     """Reports per second, all members."""
@@ -118,30 +118,30 @@ class ClusterDemand:
     flows: float = 1e6
     """Flows that are active at a time, all members."""
     path: ReportPath = "udp"
-    """How reports come in: single datagrams, trains of them, by `ring://` or by `xdp://`."""
+    """How reports arrive: as single datagrams, as trains, or through `ring://` or `xdp://`."""
     cores: int = 16
-    """Of a member."""
+    """Cores of a member."""
     headroom: float = 0.5
     """Share of processors, card and detector that stays free for bursts."""
     down: int = 1
-    """Members that may be away while the others still have this headroom."""
+    """How many members may be down while the others still have this headroom."""
     line_rate: float = 25e9
-    """Of a member's network card, bit/s."""
+    """Rate of a member's network card, bit/s."""
     members: int | None = None
-    """Of the cluster; None: as many as are needed."""
+    """Members of the cluster; None: as many as needed."""
     shards: int = 1
-    """Shards of a member's events: 1, its detector."""
+    """Shards of a member's events: one, that of its detector."""
     replicas: int = 3
-    """Servers that keep each bucket and stream."""
+    """Number of servers that store each bucket and stream."""
     stream: bool = False
-    """Events also go to the stream of the cluster."""
+    """Whether events also go to the cluster's stream."""
     heartbeat_seconds: float = 3.0
     every_seconds: float = 30.0
     batch_events: float = 1e6
     questions: float = 1.0
     """Questions to all members, per second."""
     costs: Mapping[str, float] = field(default_factory=dict)
-    """Costs instead of those of `COSTS`."""
+    """Costs that replace those in `COSTS`."""
 
     def cost(self, name: str) -> float:
         """A cost, in its unit."""
@@ -149,11 +149,11 @@ class ClusterDemand:
 
     @property
     def report_bytes(self) -> float:
-        """Of a report on the wire."""
+        """Bytes of a report on the wire."""
         return FRAME_BYTES + 80 + 44 * self.hops
 
     def checked(self) -> ClusterDemand:
-        """Itself. Raises SizingError."""
+        """This object, if its values are valid. Raises SizingError."""
         for name, low in (
             ("reports", 1), ("events", 0), ("retention_days", 0), ("local_days", 0), ("hops", 1),
             ("flows", 1), ("cores", 1), ("line_rate", 1e6), ("down", 0), ("shards", 1), ("questions", 0),
@@ -183,12 +183,12 @@ class Part:
 
     what: str
     cores: float
-    """In all members together."""
+    """Sum over all members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How many members one resource needs, if all others were free."""
+    """How many members one resource requires, regardless of all others."""
 
     what: str
     members: float
@@ -196,24 +196,24 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """A cluster for a demand. Rates of a member are those when `down` members are away."""
+    """A cluster for a demand. A member's rates are those while `down` members are down."""
 
     demand: ClusterDemand
     report_ns: float
     """Processor time of a report."""
     report_bytes: float
-    """Of a report on the wire."""
+    """Bytes of a report on the wire."""
     parts: tuple[Part, ...]
     bounds: tuple[Bound, ...]
-    """The largest decides."""
+    """Bounds by resource; the largest decides."""
     members: int
-    """Of the cluster, with those that may be down."""
+    """Members of the cluster, including those that may be down."""
     up: int
-    """Members that take everything while others are down."""
+    """Members that carry the load while the others are down."""
     load: float
-    """Share of a member's processors in use then."""
+    """Share of a member's processors in use at that time."""
     load_all: float
-    """The same while all are up."""
+    """The same while all members are up."""
     member_reports: float
     member_events: float
     member_in: float
@@ -225,30 +225,30 @@ class ClusterPlan:
     member_disk: float
     """Bytes: local history."""
     commits: float
-    """Of the catalog, per second."""
+    """Commits of the catalog per second."""
     commit_load: float
-    """Of what the catalog was seen to take."""
+    """The same, relative to COMMITS."""
     s3_day: float
     """Bytes per day."""
     s3_total: float
-    """Bytes in all."""
+    """Total bytes."""
     s3_rate: float
     """Bytes per second."""
     nats_servers: int
     nats_bytes: float
-    """Bytes per second that come to the servers."""
+    """Bytes per second that the servers receive."""
     nats_traffic: float
-    """Bytes per second between them, for replicas."""
+    """Bytes per second between the servers, for replicas."""
     nats_disk_hour: float
     """Bytes of the stream of events per hour, in each replica."""
     moved_share: float
     """Share of the sources that move when one member joins."""
     notes: tuple[str, ...]
-    """Assumptions, and what to look at."""
+    """Assumptions and warnings."""
 
 
 def plan_cluster(demand: ClusterDemand) -> ClusterPlan:
-    """The smallest cluster for a demand, or what `members` of them would do. Raises SizingError."""
+    """The smallest cluster for a demand, or the one with its `members`. Raises SizingError."""
     demand = demand.checked()
     cost = demand.cost
     few, many = (_needed(bounds_of(demand, report_cost(demand, flows))) for flows in (0.0, inf))
@@ -304,7 +304,7 @@ def plan_cluster(demand: ClusterDemand) -> ClusterPlan:
 
 
 def parts_of(demand: ClusterDemand, report_ns: float) -> tuple[Part, ...]:
-    """Processor time of all members, with so much of it for a report."""
+    """CPU time of all members by part of the work; `report_ns`: CPU time of one report."""
     event_ns = {name: demand.cost(name) for name in ("journal", "archive")}
     if demand.retention_days:
         event_ns["lake"] = demand.cost("lake")
@@ -319,7 +319,7 @@ def parts_of(demand: ClusterDemand, report_ns: float) -> tuple[Part, ...]:
 
 
 def bounds_of(demand: ClusterDemand, report_ns: float) -> tuple[Bound, ...]:
-    """What each resource needs, with so much processor time for a report."""
+    """The bound of each resource; `report_ns`: CPU time of one report."""
     free = 1 - demand.headroom
     processors = sum(part.cores for part in parts_of(demand, report_ns))
     detected = demand.events if demand.path == "xdp" else demand.reports
@@ -337,7 +337,7 @@ def _needed(bounds: Sequence[Bound]) -> int:
 
 
 def report_cost(demand: ClusterDemand, flows: float) -> float:
-    """Processor time of a report at a member with so many flows, ns: on its path, between workers, and in the
+    """CPU time of a report at a member with `flows` flows, ns: on its path, between workers, and in the
     kernel before them.
     """
     points = [(hops, demand.cost(f"{demand.path}_{hops}")) for hops in HOPS]

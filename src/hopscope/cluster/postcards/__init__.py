@@ -1,1 +1,1 @@
-"""Postcards that go to the members that own their flows."""
+"""Exchange of postcards: they go to the members that own their flows."""

@@ -1,10 +1,10 @@
-"""Blocks of postcards on their way from one member to another: the messages, and what their numbers say.
+"""Blocks of postcards from one member to another: messages, their numbering, and clock conversion.
 
-A message is a HEADER, then `count` REPORT records, then as many HOP records: hop i is that of report i. The
-blocks of a sender to one receiver are numbered, so that the receiver knows what NATS has dropped. Times
-are of the sender's clock; its time of sending is in the header. The least difference of that to the time of
-arrival is the difference of both clocks and the shortest way: by it the receiver converts times to its own
-clock.
+A message is a HEADER, then `count` REPORT records, then the same number of HOP records: hop i belongs to
+report i. The blocks of a sender to one receiver are numbered, so that the receiver notices drops by NATS.
+Times are by the sender's clock, and the header has the time of sending. The minimum of arrival time minus
+sending time is the offset of the clocks plus the shortest transmission time; the receiver adds it to convert
+times to its own clock.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ HEADER = np.dtype(
         ("report_bytes", "<u2"),
         ("hop_bytes", "<u2"),
         ("session", "<u8"),  # random, of the sender's process
-        ("number", "<u8"),  # of the block, to this receiver, from 0
-        ("postcards", "<u8"),  # sent to this receiver before it
+        ("number", "<u8"),  # number of the block to this receiver, from 0
+        ("postcards", "<u8"),  # postcards sent to this receiver before this block
         ("sent_ns", "<i8"),
         ("unit_ns", "<u8"),  # the clock of the dialect, see `wire.dialect.Clock`
-        ("generation", "<u8"),  # of the table of slots by which it was sent
+        ("generation", "<u8"),  # of the table of slots that was used
         ("bits", "<u4"),
         ("count", "<u4"),
         ("comparable", "u1"),
@@ -38,18 +38,18 @@ HEADER = np.dtype(
 )
 """72 bytes."""
 MOST = 2048
-"""Postcards in a block: 416 KiB, and NATS takes 1 MiB."""
+"""Maximum number of postcards in a block: 416 KiB; NATS accepts 1 MiB."""
 MOST_MISSING = 1 << 20
-"""A block whose number is further from the one before belongs to another sender: it may say anything."""
+"""A larger jump in the block numbers is not trusted: the sender could claim anything."""
 SAME_NS = 10_000_000_000
-"""A difference of clocks is the least of the last 10 to 20 s."""
+"""The clock offset is the minimum over the last 10 to 20 s."""
 STEP_NS = 1_000_000_000
-"""A block that arrives so much later than by the shortest way: a clock was set, or NATS was away."""
+"""If a block arrives later than expected by this much, a clock was set, or NATS was unreachable."""
 _KEPT = np.uint8(Flag.DROPPED | Flag.CONGESTED | Flag.TRACKED | Flag.INTERMEDIATE)
 
 
 class BadBlockError(ValueError):
-    """A message that is no block of postcards; the text says why."""
+    """A message is not a block of postcards; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PostcardBlock:
 
     @property
     def clock(self) -> Clock:
-        """Of the dialect of its postcards."""
+        """Clock of the dialect of its postcards."""
         header = self.header
         return Clock(
             unit_ns=int(header["unit_ns"]), bits=int(header["bits"]), comparable=bool(header["comparable"])
@@ -79,7 +79,7 @@ class BlockWriter:
     def blocks(
         self, reports: Records, hops: Records, clock: Clock, generation: int
     ) -> Iterator[tuple[bytes, int]]:
-        """(message, postcards) of postcards, by time; hop i is that of report i."""
+        """Yield (message, number of postcards), by time; hop i belongs to report i."""
         header = self._header
         header["unit_ns"], header["bits"] = clock.unit_ns, clock.bits
         header["comparable"], header["generation"] = clock.comparable, generation
@@ -92,7 +92,7 @@ class BlockWriter:
 
 
 def read_block(body: bytes) -> PostcardBlock:
-    """A message, with its postcards as those of another member, whatever they say. Raises BadBlockError."""
+    """Decode a message; its postcards are marked as another member's in any case. Raises BadBlockError."""
     if len(body) < HEADER.itemsize:
         raise BadBlockError(f"{len(body)} bytes")
     header = np.frombuffer(body, HEADER, 1)[0]
@@ -106,7 +106,7 @@ def read_block(body: bytes) -> PostcardBlock:
         raise BadBlockError(f"{len(body)} bytes for {count} postcards")
     if not 1 <= int(header["unit_ns"]) <= 10**9 or int(header["bits"]) > 64:
         raise BadBlockError("an impossible clock")
-    if int(header["sent_ns"]) < 0:  # what is computed with it stays within 64 bits
+    if int(header["sent_ns"]) < 0:  # keeps computations within 64 bits
         raise BadBlockError("an impossible time")
     words = np.frombuffer(body, np.uint64, offset=HEADER.itemsize).copy()
     middle = count * REPORT.itemsize // 8
@@ -119,7 +119,7 @@ def read_block(body: bytes) -> PostcardBlock:
 
 
 class Arrivals:
-    """The blocks of one sender, as they arrive: what is missing, and how its clock differs."""
+    """Tracks the blocks of one sender: missing ones, and the offset of its clock."""
 
     def __init__(self) -> None:
         self.session = -1
@@ -129,7 +129,7 @@ class Arrivals:
         self._since_ns = 0
 
     def missing(self, header: np.void) -> tuple[int, int] | None:
-        """Blocks and postcards that were lost before this one; None: it was there already."""
+        """Blocks and postcards that were lost before this one; None: this block has already arrived."""
         number, sent = int(header["number"]), int(header["postcards"])
         if int(header["session"]) != self.session or number - self._number > MOST_MISSING:
             self.session = int(header["session"])
@@ -143,7 +143,7 @@ class Arrivals:
         return lost
 
     def ahead_ns(self, sent_ns: int, now_ns: int) -> int:
-        """What is added to a time of the sender's clock, for one of this member's; `now_ns` is on it."""
+        """The offset that converts the sender's times to this member's clock, which shows `now_ns`."""
         gap = now_ns - sent_ns
         if self._least is None or gap - self._least > STEP_NS:
             self._least, self._next, self._since_ns = gap, None, now_ns

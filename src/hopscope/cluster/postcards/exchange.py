@@ -1,13 +1,13 @@
-"""Postcards on their way to the members that own their flows.
+"""Sends postcards to the members that own their flows, and receives this member's.
 
-Workers put postcards of other members' flows into queues (`detect.postcards.share`). This part takes them
-from there every few milliseconds, and publishes them, in blocks, to the owners: subject
-`hopscope.CLUSTER.postcards.MEMBER`. What comes for this member goes into the queue that its detector merges
-like that of one more worker.
+Workers put postcards of other members' flows into queues (`detect.postcards.share`). Every few milliseconds,
+this part takes them from there, and publishes them in blocks to the owners, on the subject
+`hopscope.CLUSTER.postcards.MEMBER`. Received postcards go into a queue that the detector merges like that of
+one more worker.
 
-Nothing waits for NATS. While it is away, or no other member takes part, workers give nothing away. Blocks
-are not stored by NATS: a path waits `postcards.window_ms` for its postcards, so one that comes seconds later
-is of no use. They are numbered; the receiver counts what is missing.
+Nothing waits for NATS. While it is unreachable, or no other member takes part, workers keep their postcards.
+NATS does not store blocks: a path waits `postcards.window_ms` for its postcards, so a postcard that arrives
+seconds later is useless. Blocks are numbered, and the receiver counts missing ones.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from .slots import MAX_MEMBERS, Slots, SlotTable
 
 Words = npt.NDArray[np.uint64]
 BUSY_SECONDS, IDLE_SECONDS = 0.003, 0.02
-"""Time between two turns: after one with postcards, and else."""
+"""Time between two turns: after a turn with postcards, and otherwise."""
 WAIT_NS = 100_000_000
-"""How long the detector waits for postcards of other members: it takes reports this much later."""
+"""How long the detector delays reports to wait for postcards from other members."""
 TURN_POSTCARDS = 65_536
-"""Most that are taken from a worker's queue in a turn."""
+"""Maximum number of postcards taken from a worker's queue in a turn."""
 OLDEST_NS = 1_000_000_000
-"""Age of the oldest postcard that is taken as it is."""
+"""Older received postcards are treated as if they had this age."""
 RETRY_SECONDS = 1.0
 PUBLISH_SECONDS = 1.0
-"""Most time for the postcards of a turn."""
+"""Maximum time for publishing the postcards of a turn."""
 
 
 class Exchange(Part):
-    """`exchange`: sends and takes postcards."""
+    """`exchange`: sends and receives postcards."""
 
     name = "exchange"
     needs_nats = False
-    """It works with a connection of its own: heartbeats do not wait for postcards."""
+    """It uses a separate connection, so that heartbeats do not wait for postcards."""
     seconds = IDLE_SECONDS
 
     def __init__(self, context: Context, slots: Slots) -> None:
@@ -74,7 +74,7 @@ class Exchange(Part):
         self._taken.close()
 
     def turn(self) -> None:
-        """Send what workers have given away, and say how far what was taken is complete."""
+        """Send postcards from the workers, and tell the detector up to which time postcards are complete."""
         self._connect()
         self._follow()
         others = len(self._table.members) > 1 and self.context.name in self._table.members
@@ -87,7 +87,7 @@ class Exchange(Part):
         self.seconds = BUSY_SECONDS if self._send() else IDLE_SECONDS
 
     def stop(self) -> None:
-        """Workers give nothing away from now on."""
+        """Have workers keep their postcards from now on."""
         self._region["mine"][:] = 1
         self._send()
         self._taken.close()
@@ -99,13 +99,13 @@ class Exchange(Part):
         if not self._link.closed or time.monotonic() < self._open_at:
             return
         self._open_at = time.monotonic() + RETRY_SECONDS
-        with suppress(HopscopeError):  # `members` says what is wrong
+        with suppress(HopscopeError):  # `members` reports the problem
             self._link.open()
             subject = self._link.names.subject("postcards", token(self.context.name))
             self._link.answer(subject, self._arrived)
 
     def _follow(self) -> None:
-        """Use the table that the members agree on."""
+        """Use the table on which the members agree."""
         table = self._slots.table
         mine = self._region["mine"]
         wanted = table.mine(self.context.name)
@@ -114,7 +114,7 @@ class Exchange(Part):
             mine[:] = wanted
 
     def _send(self) -> int:
-        """Publish what waits in the queues; returns how many postcards."""
+        """Publish the postcards in the queues; returns how many."""
         sent = 0
         for clock, reports, hops in self._waiting():
             sent += len(reports)
@@ -122,7 +122,7 @@ class Exchange(Part):
         return sent
 
     def _waiting(self) -> Iterator[tuple[Clock, Records, Records]]:
-        """What workers have given away, by clock of the dialect; hop i is that of report i."""
+        """Postcards from the workers' queues, by clock of the dialect; hop i belongs to report i."""
         found: dict[Clock, list[tuple[Words, Words]]] = defaultdict(list)
         for queue in self._given:
             taken = 0
@@ -137,7 +137,7 @@ class Exchange(Part):
             yield clock, reports.view(REPORT).reshape(-1), hops.view(HOP).reshape(-1)
 
     def _addressed(self, clock: Clock, reports: Records, hops: Records) -> Iterator[tuple[str, bytes, int]]:
-        """(member, message, postcards): those of each owner by time."""
+        """Yield (member, message, number of postcards), by owner and time."""
         table = self._table
         if len(table.members) < 2:
             self.context.counts["postcards_unsent"] += len(reports)
@@ -156,26 +156,26 @@ class Exchange(Part):
                 yield member, body, count
 
     def _publish(self, messages: Iterator[tuple[str, bytes, int]]) -> None:
-        """Send messages, each made when the one before is sent: its time is in it."""
+        """Send messages; each is made after the previous one was sent, since it has the time of sending."""
         counts, names = self.context.counts, self._link.names
 
         async def publish() -> None:
             for member, body, count in messages:
                 try:
                     await self._link.client.publish(names.subject("postcards", token(member)), body)
-                except Exception as error:  # it is away: nothing is sent later
+                except Exception as error:  # NATS is unreachable: nothing is sent later
                     counts["postcards_unsent"] += count
                     raise ClusterError(str(error)) from error
                 counts["postcards_sent"] += count
                 counts["postcard_bytes"] += len(body)
 
-        with suppress(ClusterError):  # counted; `members` says what is wrong
+        with suppress(ClusterError):  # counted; `members` reports the problem
             self._link.run(publish(), PUBLISH_SECONDS)
 
     # ------------------------------------------------------------------------------------- in the loop
 
     async def _arrived(self, message: Any) -> None:
-        """Take a block of another member."""
+        """Receive a block from another member."""
         counts = self.context.counts
         now_ns = time.time_ns()
         try:
@@ -184,7 +184,7 @@ class Exchange(Part):
             counts["postcard_blocks_rejected"] += 1
             return
         if len(self._arrivals) > MAX_MEMBERS:
-            self._arrivals.clear()  # of processes that ended long ago
+            self._arrivals.clear()  # they may be of processes that ended long ago
         arrivals = self._arrivals[int(block.header["session"])]
         lost = arrivals.missing(block.header)
         if lost is None:
@@ -194,7 +194,7 @@ class Exchange(Part):
         counts["postcards_missing"] += lost[1]
         times = block.batch.reports["time_ns"]
         times += arrivals.ahead_ns(int(block.header["sent_ns"]), now_ns)
-        np.clip(times, now_ns - OLDEST_NS, now_ns, out=times)  # it may say anything
+        np.clip(times, now_ns - OLDEST_NS, now_ns, out=times)  # the sender may claim anything
         np.maximum.accumulate(times, out=times)
         counts["postcards_received"] += len(block.batch)
         counts["postcards_late"] += int(np.count_nonzero(times < now_ns - WAIT_NS))
@@ -202,5 +202,5 @@ class Exchange(Part):
 
 
 def _words(records: Records) -> Words:
-    """Records as words, uint64 [records, words]: a copy of records goes field by field."""
+    """Records as words, uint64 [records, words], since NumPy copies records field by field."""
     return records.view(np.uint64).reshape(len(records), -1)

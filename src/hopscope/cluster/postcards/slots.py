@@ -1,10 +1,10 @@
 """The table of slots: which member owns the flows whose postcards are exchanged.
 
-The hash of a flow gives its slot (`detect.postcards.share`). Members that take part are in one entry of the
-bucket of owners, which each changes by compare-and-set: itself in, those that are gone out. The revision of
-the entry is the generation of the table. From the sorted names each member computes the owner of every slot
-itself, by rendezvous hashing: the member with the highest weight for the slot. So all agree, and a
-member that joins or leaves moves only the slots that it takes or gives away.
+The hash of a flow gives its slot (`detect.postcards.share`). Participating members are listed in one entry of
+the bucket of owners. Each member updates it by compare-and-set, to add itself and to remove members that are
+gone. The revision of the entry is the generation of the table. From the sorted names, each member computes
+the owner of every slot by rendezvous hashing: the member with the highest weight for the slot. So all members
+agree, and a member that joins or leaves moves only the slots that it takes or gives away.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _spread(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class SlotTable:
-    """Who owns which slot, from a generation on."""
+    """The owners of all slots, as of a generation."""
 
     generation: int = 0
     """0: there is none yet."""
@@ -57,7 +57,7 @@ class SlotTable:
     owners: Owners = field(default_factory=lambda: np.zeros(SLOTS, np.int64))
 
     def mine(self, member: str) -> npt.NDArray[np.uint8]:
-        """uint8 [SLOTS]: 1 where the slot is this member's; all are, if it is not in the table."""
+        """uint8 [SLOTS]: 1 for the slots of `member`, which are all slots if it is not in the table."""
         if member not in self.members:
             return np.ones(SLOTS, np.uint8)
         mine: npt.NDArray[np.uint8] = (self.owners == self.members.index(member)).astype(np.uint8)
@@ -72,15 +72,15 @@ class Slots(Part):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.table = SlotTable()
-        """Replaced as a whole."""
+        """The table in use, replaced as a whole."""
         self._bucket = Bucket(context.connection, context.connection.names.owners)
         self._absent: dict[str, float] = {}
-        """Since when members of the table are not among the living, monotonic."""
+        """Since when members of the table have been absent, monotonic."""
         settings = context.settings.cluster
         self._patience = 2 * settings.heartbeat_seconds
 
     def turn(self) -> None:
-        """Read the table; change it if it is not as it should be."""
+        """Read the table, and correct it if necessary."""
         entry = self._bucket.get(KEY)
         found = () if entry is None else _decode(entry.value)
         if entry is not None and entry.revision != self.table.generation:
@@ -113,7 +113,7 @@ class Slots(Part):
         return {self.context.name} if state == "live" else set()
 
     def _gone(self, name: str) -> bool:
-        """Whether a member of the table takes part no more: it says so, or is not there for some time."""
+        """Whether a member of the table no longer takes part: it says so, or has been absent for a while."""
         if name == self.context.name:
             return True  # `_own` knows
         record = self.context.living.get(name)
@@ -124,7 +124,7 @@ class Slots(Part):
 
 
 def _decode(value: bytes) -> tuple[str, ...]:
-    """The members of an entry; none if it is damaged: members write it again."""
+    """The members in an entry; none if it is damaged, in which case members rewrite it."""
     try:
         found = json.loads(value)["members"]
         if len(found) <= MAX_MEMBERS and all(MEMBER.fullmatch(name) for name in found):

@@ -1,1 +1,1 @@
-"""Questions to all members, and the answers of all."""
+"""Questions to all members, and their answers."""

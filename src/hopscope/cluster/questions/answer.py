@@ -1,7 +1,7 @@
-"""Answers of a member to questions of its cluster, a few at a time, and none after its deadline.
+"""Answers questions from other members, a few at a time, and none after its deadline.
 
-Whoever has credentials of NATS can ask; a question reads, whatever it says. What is no question is counted
-and gets no answer; what cannot be answered gets a status, as of HTTP, and one line of text.
+Anyone with credentials for NATS can ask, and no question can change anything. Messages that are not questions
+are counted, and get no answer; questions that cannot be answered get an HTTP status and one line of text.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from .ask import ASK
 from .parts import Answer, split
 
 AT_ONCE = 4
-"""Questions that are answered at a time."""
+"""How many questions are answered at a time."""
 MOST_WAITING = 64
-"""Questions that wait; one more is answered with 503."""
+"""How many questions may wait; any further one is answered with 503."""
 MOST_BYTES = 256 * 1024
 """Longest question."""
 MOST_SECONDS = 60.0
 READY_SECONDS = 2.0
-"""Pause after the start before answerers are made: the first question need not wait for 1-2 s of imports."""
+"""How long after the start answerers are made, so that the first question does not wait 1-2 s for imports."""
 
 
 class Answerer(Protocol):
     """Answers questions of one kind."""
 
     async def __call__(self, question: Mapping[str, Any]) -> Answer:
-        """Answer it; cancelled at the deadline. HopscopeError: 503 with its text."""
+        """Answer a question; cancelled at the deadline. A HopscopeError becomes 503 with its text."""
         ...
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release resources."""
         ...
 
 
 class Questions(Part):
-    """Answers questions of each kind in `answerers`, made soon after the start, or by the first question."""
+    """Answers questions by kind; `answerers` are made soon after the start, or for the first question."""
 
     name = "questions"
     seconds = 10.0
@@ -67,10 +67,10 @@ class Questions(Part):
         self._loop.loop.call_soon_threadsafe(self._loop.loop.call_later, READY_SECONDS, self._prepare)
 
     def turn(self) -> None:
-        """Questions come by themselves."""
+        """Nothing to do: questions arrive through the subscription."""
 
     def stop(self) -> None:
-        """Cancel what is under way."""
+        """Cancel pending questions."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
@@ -79,9 +79,9 @@ class Questions(Part):
         self._made = {}
 
     def _prepare(self) -> None:
-        """In this part's loop: make what has not been asked yet."""
+        """In this part's loop: make the answerers that do not exist yet."""
         for kind in self._make:
-            with suppress(HopscopeError):  # the question says why
+            with suppress(HopscopeError):  # a question will report the reason
                 self._answerer(kind)
 
     async def _take(self, message: Any) -> None:
@@ -97,11 +97,11 @@ class Questions(Part):
         if isinstance(to, list) and self.context.name not in to:
             return
         self.context.counts["questions"] += 1
-        with suppress(RuntimeError):  # it has just been closed
+        with suppress(RuntimeError):  # the loop has just been closed
             asyncio.run_coroutine_threadsafe(self._work(question, message, client), loop.loop)
 
     async def _work(self, question: dict[str, Any], message: Any, client: asyncio.AbstractEventLoop) -> None:
-        """In this part's loop: answer it, if there is time."""
+        """In this part's loop: answer a question, if there is time."""
         try:
             async with asyncio.timeout(question["seconds"]):
                 answer = await self._answer(question)
@@ -140,7 +140,7 @@ class Questions(Part):
         return self._made[kind]
 
     async def _send(self, answer: Answer, message: Any) -> None:
-        """In the client's loop: send it in as many messages as it needs."""
+        """In the client's loop: send an answer in as many messages as needed."""
         import nats.errors
 
         client = self.context.connection.client
@@ -150,7 +150,7 @@ class Questions(Part):
 
 
 def _question(body: bytes) -> dict[str, Any] | None:
-    """A question with its kind and the seconds that it leaves; None: it is none."""
+    """A question with its kind and remaining seconds; None: the message is not a question."""
     if len(body) > MOST_BYTES:
         return None
     try:

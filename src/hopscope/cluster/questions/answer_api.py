@@ -1,4 +1,4 @@
-"""Questions to the API: a member answers with what its own application answers to a GET."""
+"""Questions to the API: a member answers with its own application's answers to GETs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import httpx
 
 PAGE_ROWS = 1000
-"""Rows that the API answers at once."""
+"""Maximum number of rows in one answer of the API."""
 
 
 class Get(BaseModel, strict=True):
@@ -25,22 +25,22 @@ class Get(BaseModel, strict=True):
     path: Annotated[str, Field(max_length=4096)]
     query: Annotated[list[tuple[str, str]], Field(max_length=1000)] = []
     rows: Annotated[int, Field(ge=0, le=MOST_ROWS)] | None = None
-    """Of an answer with `items`, so many, in as many requests as it takes; None: one request, as it is."""
+    """How many `items` to collect, with as many requests as needed; None: one request, unchanged."""
 
 
 class Gets(BaseModel, strict=True):
-    """A question; its answer is a list of what each GET answers. Further keys are ignored."""
+    """A question; its answer is a list with the answer to each GET. Unknown keys are ignored."""
 
     gets: Annotated[list[Get], Field(min_length=1, max_length=8)]
 
 
 class ApiAnswerer:
-    """Calls an application (ASGI). It must be in no cluster: a question would ask everyone again."""
+    """Calls an ASGI application. It must not be in a cluster, or a question would ask all members again."""
 
     def __init__(
         self, application: Any, close: Callable[[], None], prepare: Callable[[], None] = lambda: None
     ) -> None:
-        """`close` ends it, `prepare` is called before each question."""
+        """`close` ends the application; `prepare` is called before each question."""
         import httpx
 
         self.close, self._prepare = close, prepare
@@ -49,8 +49,8 @@ class ApiAnswerer:
         self._client = httpx.AsyncClient(transport=transport, base_url="http://cluster")
 
     async def __call__(self, question: Mapping[str, Any]) -> Answer:
-        """The answers to its GETs, or the first one that failed. HopscopeError: it is no good, or the table
-        of rules has no such path.
+        """The answers to the GETs, or the first one that failed. HopscopeError: the question is malformed, or
+        the table of rules does not have a path.
         """
         try:
             gets = Gets.model_validate_json(json.dumps({"gets": question.get("gets")})).gets
@@ -76,7 +76,7 @@ class ApiAnswerer:
         return Answer(found.status_code, _line(found))
 
     async def _rows(self, get: Get, rows: int) -> Answer:
-        """As one page: the first `rows` of all."""
+        """The first `rows` rows as one page."""
         fixed = [(name, value) for name, value in get.query if name not in ("offset", "limit")]
         whole: dict[str, Any] = {}
         size = 0

@@ -18,15 +18,15 @@ from .parts import Answer
 from .tables import encode
 
 THREADS = 2
-"""Questions at a time: the others wait, and those whose deadline comes are not answered."""
+"""How many questions run at a time; the others wait, and are dropped at their deadline."""
 MEMORY_BYTES = 256 * 1024**2
 
 
 class HistoryAnswerer:
-    """Answers from the data folder of the member `name`, which it opens when the first question comes."""
+    """Answers from the data folder of the member `name`, which is opened for the first question."""
 
     def __init__(self, folder: Path, name: str, sql_memory_bytes: int) -> None:
-        """`sql_memory_bytes`: most that a SELECT takes, whatever is asked for."""
+        """`sql_memory_bytes`: maximum memory of a SELECT, whatever the question asks for."""
         from ...history.query import History  # DuckDB is not needed before
 
         self._name, self._sql_memory_bytes = name, sql_memory_bytes
@@ -34,12 +34,12 @@ class HistoryAnswerer:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
 
     def close(self) -> None:
-        """Close the folder; a question that is under way fails."""
+        """Close the folder; pending questions fail."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._history.close()
 
     async def __call__(self, question: Mapping[str, Any]) -> Answer:
-        """The table or the distributions. HopscopeError: it is no question, or of a newer version."""
+        """The table or the distributions. HopscopeError: malformed, or from a newer version."""
         try:
             asked = HistoryQuestion.model_validate_json(json.dumps(question.get("ask")))
         except ValidationError as error:

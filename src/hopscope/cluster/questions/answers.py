@@ -1,4 +1,4 @@
-"""Who answered a question to a cluster, and who did not: part of every answer."""
+"""States which members answered a question to a cluster; part of every answer."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from ...history.questions import HistoryLike
 
 @dataclass(frozen=True, slots=True)
 class ClusterAnswer:
-    """Which members an answer is of."""
+    """The members that contributed to an answer."""
 
     answered: tuple[str, ...] = ()
-    """Members whose answers are in it, by name."""
+    """Names of the members whose answers are included."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Members that are not in it, each with the reason."""
+    """Members that are not included, with the reason."""
     local_only: str = ""
-    """Why the cluster could not be asked: the answer is this member's alone. Empty: it was."""
+    """Why the cluster could not be asked, so that the answer is this member's alone; empty: it was."""
     without_lake: str = ""
-    """Why the lake could not be asked: events are those of members' own histories. Empty: it was, or there is
-    none."""
+    """Why the lake could not be asked, so that events are from the members' own histories; empty: it was, or
+    there is none.
+    """
 
     @property
     def complete(self) -> bool:
-        """Whether all members that are known have answered, and the lake if there is one."""
+        """Whether all known members have answered, and the lake, if there is one."""
         return not (self.missing or self.local_only or self.without_lake)
 
     @property
     def line(self) -> str:
-        """What is lacking, in one line; empty: nothing."""
+        """What is missing, in one line; empty: nothing."""
         lacking = [f"local only: {self.local_only}"] if self.local_only else []
         if self.without_lake:
             lacking.append(f"local history only, without the lake: {self.without_lake}")
@@ -51,7 +52,7 @@ class ClusterAnswer:
         }
 
     def joined(self, other: ClusterAnswer) -> ClusterAnswer:
-        """Of an answer that needed both: who lacks in one lacks in it."""
+        """For an answer that needed both: members missing in either are missing in it."""
         missing = {**self.missing, **other.missing}
         answered = sorted(({*self.answered} | {*other.answered}) - missing.keys())
         return ClusterAnswer(

@@ -1,4 +1,4 @@
-"""Questions to all members of a cluster: one request with a deadline; who answered, who did not and why."""
+"""Asks all members of a cluster, in one request with a deadline, and notes which did not answer, and why."""
 
 from __future__ import annotations
 
@@ -21,45 +21,46 @@ T = TypeVar("T")
 ASK = "ask"
 """Last word of the subject of questions."""
 LISTED_SECONDS = 1.0
-"""How long the list of members is taken as it was read."""
+"""How long the list of members is cached."""
 OLD_LIST_SECONDS = 10.0
-"""The same if it could not be read again, which takes time from the question."""
+"""The same after it could not be read again, which takes time from the question."""
 LIST_SHARE = 0.4
-"""Of the time for an answer, how much that may take if an older list is known."""
+"""Share of the time for an answer that reading the list may take if an older list is known."""
 LEAST_SECONDS = 0.05
-"""Members are asked for as long as this, also if the time is over."""
+"""Members have at least this much time to answer, even after the deadline."""
 CLOSE_SECONDS = 1.0
 NO_ANSWER = "no answer"
 _TEXT = 300
 REJECTED = "error 400: "
-"""How the reason of a member begins that cannot answer because of the question."""
+"""Start of the reason of a member that rejects the question itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Generic[T]):
-    """Answers by member, and who gave them."""
+    """Answers by member, and the members that did not answer."""
 
     found: dict[str, T]
     answer: ClusterAnswer
     left: Mapping[str, MemberRecord] = field(default_factory=dict)
-    """The last record of members that were drained and have ended: they are not missing, since nothing is to
-    come from them, but what their history has is not in the answer."""
+    """The last record of members that were drained and have ended. They are not missing, since no more
+    reports reach them, but the answer lacks their history.
+    """
 
     @property
     def of_history(self) -> ClusterAnswer:
-        """Who answered what needs the history of members: those that have left are missing."""
+        """The members that answered a question to their history: members that have left are missing."""
         left = {name: gone(record) for name, record in self.left.items()}
         return self.answer.joined(ClusterAnswer(missing=left))
 
     def of_cluster(self, member: str) -> Gathered[T]:
-        """Raises ClusterError if none has answered, not even this member, which asks: then NATS hangs."""
+        """Raises ClusterError if no member has answered, not even this one, which means that NATS hangs."""
         if not self.found and (reason := self.answer.missing.get(member, "")).startswith(NO_ANSWER):
             raise ClusterError(f"NATS: {reason}, of no member")
         return self
 
 
 class Asker:
-    """Asks over a connection, which it opens when it is needed. Threads may share it."""
+    """Asks over a connection that is opened on demand. Threads may share it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -79,12 +80,12 @@ class Asker:
         only: Collection[str] | None = None,
         deadline: Deadline | None = None,
     ) -> Gathered[T]:
-        """Ask a question of a kind (`answer.Questions`) and wait for all members that are there, until the
-        deadline: as it is given, or in `cluster.answer_seconds`.
+        """Ask a question of a kind (`answer.Questions`) and wait for all present members until `deadline`, by
+        default for `cluster.answer_seconds`.
 
-        `read` makes something of an answer whose status is accepted; a ValueError or HopscopeError of it is
-        the reason why the member is not among those that answered. `only`: ask these members. Raises
-        ClusterError: NATS is away, or the cluster has no members.
+        `read` decodes an answer with an accepted status; if it raises ValueError or HopscopeError, the member
+        counts as missing for that reason. `only`: ask only these members. Raises ClusterError: NATS is
+        unreachable, or the cluster has no members.
         """
         if deadline is None:
             self.prepare()
@@ -106,7 +107,7 @@ class Asker:
         missing |= {name: gone(record) for name, record in absent.items() if name not in left}
         for name, some in by_member(replies).items():
             if name not in living and name not in known:
-                continue  # a stranger, or a member that has just come
+                continue  # unknown, or a member that has just joined
             try:
                 found[name] = _read(some, accepted, read)
                 missing.pop(name, None)
@@ -121,11 +122,11 @@ class Asker:
         return Gathered(dict(sorted(found.items())), ClusterAnswer(tuple(sorted(found)), missing), left)
 
     def prepare(self) -> None:
-        """Do what takes time before a deadline begins. Raises ClusterError."""
+        """Do slow preparations before a deadline begins. Raises ClusterError."""
         load_client()
 
     def close(self) -> None:
-        """Close the connection; a question that is under way fails."""
+        """Close the connection; pending questions fail."""
         free = self._lock.acquire(timeout=CLOSE_SECONDS)  # its holder may wait for servers that hang
         try:
             self._connection.close()
@@ -134,7 +135,7 @@ class Asker:
                 self._lock.release()
 
     def _members(self, deadline: Deadline) -> tuple[dict[str, MemberRecord], dict[str, MemberRecord]]:
-        """The living and all known; the connection is open then."""
+        """Present and known members; opens the connection."""
         if not self._lock.acquire(timeout=deadline.left()):
             raise ClusterError(f"NATS at {self._connection.settings.place}: no answer to earlier questions")
         try:
@@ -153,8 +154,8 @@ class Asker:
             self._lock.release()
 
     def _list(self, seconds: float) -> float:
-        """Read the list of members; for how long it is taken as it is. It may be an older one, since members
-        answer, too, while the servers of NATS that keep the list have no leader.
+        """Read the list of members; returns how long it may be cached. An older list may stay in use, since
+        members can answer while the NATS servers that keep the list have no leader.
         """
         limit = Deadline(seconds)
         try:
@@ -168,7 +169,7 @@ class Asker:
 
 
 class _NotWholeError(Exception):
-    """More of an answer was to come."""
+    """An answer is incomplete."""
 
 
 def by_member(replies: Collection[Reply]) -> dict[str, list[Reply]]:
@@ -194,6 +195,6 @@ def _chosen(records: Mapping[str, MemberRecord], only: Collection[str]) -> dict[
 
 
 def gone(record: MemberRecord) -> str:
-    """Why a member that is not there has not answered."""
+    """Why an absent member has not answered."""
     state = record.state if record.state in ("stopped", "drained") else "missing"
     return f"{state}, last seen {when(record.time_ns)}"

@@ -1,6 +1,6 @@
-"""One history of all members: the lake up to its marks, and from there on what the members have.
+"""One history of all members: the lake up to its marks, and the members' own events from there on.
 
-If the lake does not answer, the members' own histories are asked (`members_history`), and the answer says so.
+If the lake does not answer, the members' own histories are used (`members_history`), and the answer says so.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", Table, Highest)
 Found: TypeAlias = "tuple[str, Records, str]"
-"""An answer: incarnation, EVENT records, and why they are not all."""
+"""An answer: incarnation, EVENT records, and why they are incomplete."""
 
 
 class SharedLake:
-    """What histories of one process share: a connection to the lake, and the processes of SQL queries."""
+    """Resources shared by the histories of a process: the connection to the lake, and SQL processes."""
 
     def __init__(self, settings: Settings) -> None:
         self.reader = LakeReader(settings.lake)
@@ -66,9 +66,10 @@ class SharedLake:
 def open_history(
     settings: Settings, folder: Path, asker: Asker, lake: SharedLake | None = None
 ) -> ClusterHistory:
-    """The history of all members; `folder`: the data folder of this one. Who does not answer is named later.
+    """The history of all members; `folder`: the data folder of this one. Answers name members that are
+    missing.
 
-    Without `lake` one is made, if the settings have one, and closed with the history.
+    Without `lake`, a connection is made, if the settings have a lake, and closed with the history.
     """
     if not settings.lake.enabled:
         return MembersHistory(folder, settings.member_name, asker)
@@ -77,7 +78,7 @@ def open_history(
 
 class LakeHistory:
     """See `history.questions.HistoryLike`. The lake, tails and members share one deadline, `answer_seconds`
-    from the question on.
+    after the question.
     """
 
     def __init__(
@@ -118,11 +119,11 @@ class LakeHistory:
         after: str | None = None,
         **filters: Unpack[Filters],
     ) -> Table:
-        """By time, then member, shard, sequence and incarnation; or by all but time."""
+        """Events by time, then member, shard, sequence and incarnation; or without time."""
         return self._either(lambda asked: asked.events(limit=limit, order=order, after=after, **filters))
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Flows by their 5-tuple; without an end, packets and latencies are those of live flows, too."""
+        """Flows by 5-tuple; without an end of the time range, packets and latencies include live flows."""
 
         def ask(asked: LakeQuestions | MembersHistory) -> Table:
             found = asked.flows(limit=limit, **filters)
@@ -196,7 +197,7 @@ class LakeHistory:
     def distributions(
         self, *, by: By = "queue", bucket_ns: int | None = None, **filters: Unpack[QueueFilters]
     ) -> list[Distribution]:
-        """Counts of all members, added: they are not in the lake."""
+        """Sums of the counts of all members; the lake has no distributions."""
         self._begin()
         found = self._members.distributions(by=by, bucket_ns=bucket_ns, **filters)
         self._say(self._members.answer)
@@ -212,8 +213,8 @@ class LakeHistory:
         stop: threading.Event | None = None,
     ) -> Table:
         """One SELECT over the view `events` of all members, with the columns `member` and `incarnation`; see
-        `lake.sql`. LakeError if the lake is away: a SELECT over each member's own history would answer
-        another question.
+        `lake.sql`. LakeError if the lake is unreachable: a SELECT over each member's own history would answer
+        a different question.
         """
         self._begin()
         return self._lake.sql.run(
@@ -229,9 +230,9 @@ class LakeHistory:
     # ----------------------------------------------------------------------------------------- asking
 
     def _begin(self) -> None:
-        """The time of a question starts, after what needs no server."""
+        """Start the deadline of a question, after preparations that need no server."""
         self._lake.reader.prepare()
-        with suppress(ClusterError):  # whoever asks says so
+        with suppress(ClusterError):  # the caller reports it
             self._asker.prepare()
         self._deadline.begin()
 
@@ -245,7 +246,7 @@ class LakeHistory:
             return found
 
     def _say(self, answer: ClusterAnswer) -> None:
-        """Add who answered."""
+        """Add the members that answered."""
         self._said.append(answer)
         self.answer = self._said[0]
         for each in self._said[1:]:
@@ -299,7 +300,7 @@ class LakeHistory:
     def _alone(
         self, snapshot: LakeSnapshot, question: Mapping[str, Any], error: ClusterError
     ) -> tuple[dict[str, Found], dict[str, str]]:
-        """Of this member alone, without NATS, and who is missing."""
+        """The tail of this member alone, without NATS, and the missing members."""
         missing = dict.fromkeys(snapshot.times, str(error))
         found: dict[str, Found] = {}
         if (self.folder / MEMBER_ID).exists():
@@ -327,7 +328,7 @@ def _has_all(snapshot: LakeSnapshot, record: MemberRecord) -> bool:
 
 
 def _since(snapshot: LakeSnapshot, member: str) -> str:
-    """Which events of a member that has not answered are missing."""
+    """Which events are missing for a member that has not answered."""
     if member not in snapshot.times:
         return "none of its events are in the lake"
     return f"what it had not written into the lake by {when(snapshot.times[member])} is missing"

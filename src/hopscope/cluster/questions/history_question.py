@@ -1,4 +1,4 @@
-"""One question to a history, as members send it to each other, and its answer by one member's own history."""
+"""One question to a history, in the form that members exchange, and its answer by one of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Numbers = Annotated[list[Number], Field(max_length=10_000)]
 MOST_ROWS = 1_000_000
 MOST_FLOWS = 10_000
 TUPLE = ("src", "dst", "sport", "dport", "proto")
-"""Columns of history that are a flow in a cluster."""
+"""Columns of history that identify a flow in a cluster."""
 LIVE = ("packets", "mean_latency", "highest_latency")
 """Columns to which live flows add."""
 
@@ -66,7 +66,7 @@ class FiltersModel(_Model):
 
     @classmethod
     def of(cls, filters: Filters) -> Self:
-        """Those of a call."""
+        """The model of a call's filters."""
         start, end, prefix = filters.get("start"), filters.get("end"), filters.get("prefix") or ()
         flow = filters.get("flow")
         return cls(
@@ -82,7 +82,7 @@ class FiltersModel(_Model):
         )
 
     def filters(self) -> Filters:
-        """For a call."""
+        """The filters for a call."""
         found = self.model_dump(exclude={"flow", "flows"})
         flow = None if self.flow is None else Flow(**self.flow.model_dump())
         return cast(
@@ -91,7 +91,7 @@ class FiltersModel(_Model):
 
 
 class HistoryQuestion(_Model):
-    """A method of a history and its arguments; `live_flows`: of those of `filters.flows` that are live."""
+    """A method of a history and its arguments; `live_flows`: values of live flows in `filters.flows`."""
 
     method: Literal[
         "events", "flows", "paths", "summary", "hops", "peaks", "labels", "coverage", "distributions", "sql",
@@ -168,14 +168,14 @@ class HistoryQuestion(_Model):
 
 
 def _with_live(history: HistoryLike, table: Table, end_ns: int | None) -> Table:
-    """With packets and means of live flows, which only their own member knows."""
+    """Add packets and means of live flows, which only their own member knows."""
     state = CollectorState(history.folder)
     rows = list(with_live(table.rows(), state, EventFilter(end_ns=end_ns)))
     return table_of(rows, tuple(table.columns), truncated=table.truncated)
 
 
 def _live(folder: Path, wanted: Sequence[FlowModel]) -> Table:
-    """Packets and latencies of the live ones of these flows, by their whole 5-tuples."""
+    """Packets and latencies of those flows that are live, by their whole 5-tuples."""
     ids, rows = FlowIds(hash_secret(folder)), list[Row]()
     for each in wanted:
         flow = each.model_dump(include={*TUPLE})

@@ -38,14 +38,14 @@ from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions
 F = TypeVar("F", Rows, Counts)
 _HOP = ("node_id", "port")
 MOST_DROPS = 100_000
-"""Drop reports that are counted."""
+"""Maximum number of drop reports that are counted."""
 
 
 class MembersHistory:
-    """See `history.questions.HistoryLike`. If NATS is away, the answers are those of `folder` alone."""
+    """See `history.questions.HistoryLike`. If NATS is unreachable, answers are from `folder` alone."""
 
     def __init__(self, folder: Path, member: str, asker: Asker, deadline: Deadline | None = None) -> None:
-        """`deadline`: of the question, begun by whoever calls; None: a new one whenever members are asked."""
+        """`deadline`: a deadline that the caller has started; None: a new one for each question."""
         self.folder, self._member, self._asker, self._deadline = folder, member, asker, deadline
         self.answer = ClusterAnswer()
         """Who answered since it was opened."""
@@ -64,7 +64,7 @@ class MembersHistory:
         self.close()
 
     def close(self) -> None:
-        """It holds nothing: its asker has the connection."""
+        """Nothing to close: the asker has the connection."""
 
     def events(
         self,
@@ -74,7 +74,7 @@ class MembersHistory:
         after: str | None = None,
         **filters: Unpack[Filters],
     ) -> Table:
-        """By time, then member, shard and sequence; `after` is a `ClusterCursor`."""
+        """Events by time, then member, shard and sequence; `after` is a `ClusterCursor`."""
         if order == "sequence":
             raise HistoryError("events of a cluster have an order by time only, found sequence")
         if after is not None:
@@ -113,7 +113,7 @@ class MembersHistory:
         return table_of(rows, columns, truncated=truncated or len(shown) < len(newest))
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """By time, then member, shard and sequence."""
+        """Paths by time, then member, shard and sequence."""
         question = HistoryQuestion(method="paths", filters=FiltersModel.of(filters), limit=limit)
         return _sorted(self._rows(question), limit, _place)
 
@@ -139,7 +139,7 @@ class MembersHistory:
         return table_of(rows, _columns(found)[1:], truncated=False)
 
     def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
-        """Of all members."""
+        """Hops of all members, by their highest latency."""
         found = self._rows(HistoryQuestion(method="hops", filters=FiltersModel.of(filters)))
         rows = [_hop(parts) for parts in _grouped(found, _HOP).values()]
         return _top(rows, found, limit, _HOP)
@@ -153,7 +153,7 @@ class MembersHistory:
         places: Collection[Place] = (),
         **filters: Unpack[Filters],
     ) -> Table:
-        """Of all members."""
+        """Places of all members by the highest value of a metric, or their values by time."""
         place = (*_HOP, "ident")
         key = place if bucket_ns is None else ("bucket", *place)
         found = self._rows(
@@ -178,7 +178,7 @@ class MembersHistory:
         more: Mapping[str, npt.NDArray[Any]] | None = None,
         **filters: Unpack[Filters],
     ) -> Highest:
-        """Of all members: one that is high at none of them may be high by the events of all."""
+        """The first places over all members; a place may rank high overall, but at no single member."""
         assert more is None
         table = self.peaks(metric, limit=None, **filters)
         values = "events" if metric == Kind.DROP.label else "highest"
@@ -189,7 +189,7 @@ class MembersHistory:
         return Highest.ranked(len(rows), 0, rows, by, limit)
 
     def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
-        """Of all members, added; of drop reports, the newest MOST_DROPS of each."""
+        """Sums over all members; for drop reports, over the newest MOST_DROPS of each."""
         if metric == Kind.DROP.label:
             chosen: Filters = {**filters, "kinds": (metric,)}
             table = self.events(limit=MOST_DROPS, **chosen)
@@ -211,12 +211,12 @@ class MembersHistory:
         return Highest.ranked(len(rows), sum(row.highest for row in rows), rows, "highest", limit)
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Of each member that takes labels."""
+        """Labels from each member that takes them."""
         question = HistoryQuestion(method="labels", filters=FiltersModel.of(filters), limit=limit)
         return _newest_first(self._rows(question), limit, _HOP)
 
     def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Of each member that takes labels."""
+        """Coverage from each member that takes labels."""
         question = HistoryQuestion(method="coverage", filters=FiltersModel.of(filters), limit=limit)
         return _newest_first(self._rows(question), limit, ())
 
@@ -230,7 +230,7 @@ class MembersHistory:
         return table_of(rows, _columns(found)[1:], truncated=False)
 
     def steps(self, **filters: Unpack[Filters]) -> Table:
-        """Sums over members: a flow that two members have counts twice."""
+        """Sums over members; a flow that two members have counts twice."""
         found = self._rows(HistoryQuestion(method="steps", filters=FiltersModel.of(filters)))
         rows = [
             {
@@ -295,8 +295,9 @@ class MembersHistory:
         memory_bytes: int = 512 * 1024**2,
         stop: threading.Event | None = None,
     ) -> Table:
-        """Each member runs the SELECT over its own history: the rows of all, with the member first, unless
-        the SELECT has it. A sum is thus one of each member. Raises SqlError if no member can run it.
+        """Each member runs the SELECT over its own history. Returns the rows of all members, with the column
+        `member` first unless the SELECT has it; so there is one sum per member. Raises SqlError if no member
+        can run it.
         """
         from ...history.sandbox.query import SqlError
 
@@ -349,7 +350,7 @@ class MembersHistory:
         return gathered.found, gathered.of_history
 
     def alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
-        """The answer of this data folder, since NATS is away. Raises HistoryError."""
+        """The answer from this data folder, since NATS is unreachable. Raises HistoryError."""
         from ...history.query import History
 
         try:
@@ -396,7 +397,7 @@ def _numbers(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
 
 
 def _columns(found: Mapping[str, Rows]) -> tuple[str, ...]:
-    """`member`, and the columns of all, in the order of the first member."""
+    """`member` and all other columns, in the order of the first member."""
     every = dict.fromkeys(name for each in found.values() for name in each.columns)
     return ("member", *(name for name in every if name != "member"))
 
@@ -414,7 +415,7 @@ def _values(parts: Iterable[Row], name: str) -> list[Any]:
 
 
 def _total(parts: Iterable[Row], name: str) -> Any:
-    """Their sum; None: all are unknown."""
+    """Sum of a column; None: all values are unknown."""
     values = _values(parts, name)
     return sum(values) if values else None
 

@@ -1,4 +1,4 @@
-"""An answer in messages: compressed, cut to what NATS takes at once, numbered, the last one marked."""
+"""Splits answers into messages that NATS accepts: compressed and numbered, the last one marked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANSWER_BYTES = 32 * 1024**2
 HEADER_BYTES = 2048
 """Kept free in each message for its headers."""
 STATUS = "hopscope-status"
-"""Header: status of HTTP. Only of the first message, as all below but PART."""
+"""Header: HTTP status. Only in the first message, like all headers below except PART."""
 NAME = "hopscope-answer"
 """Header: random, the same in all parts of one answer."""
 PART = "hopscope-part"
@@ -23,26 +23,26 @@ _LEVEL = 1
 
 
 class DamagedAnswerError(ValueError):
-    """The message is one line."""
+    """An answer is damaged; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a member answered."""
+    """The answer of a member."""
 
     status: int
-    """As of HTTP: 200 is a good one, of others `body` is one line of text."""
+    """HTTP status: for any other than 200, `body` is one line of text."""
     body: bytes
 
 
 def too_large(size: int) -> Answer:
-    """In place of an answer of `size` bytes or more."""
+    """Replaces an answer of `size` bytes or more."""
     text = f"its answer has {size / 1024**2:.0f} MiB, more than {ANSWER_BYTES >> 20} MiB: ask for less"
     return Answer(413, text.encode())
 
 
 def split(answer: Answer, name: str, largest: int) -> Iterator[tuple[dict[str, str], bytes]]:
-    """Headers and body of each message; `largest`: of a message (bytes)."""
+    """Headers and body of each message; `largest`: maximum size of a message in bytes."""
     if len(answer.body) > ANSWER_BYTES:
         answer = too_large(len(answer.body))
     body = zlib.compress(answer.body, _LEVEL)
@@ -55,8 +55,8 @@ def split(answer: Answer, name: str, largest: int) -> Iterator[tuple[dict[str, s
 
 
 def join(replies: Sequence[Reply]) -> Answer | None:
-    """The answer of one member, from all its messages in the order in which they came; None: it is not whole
-    yet. Of several answers the one that is whole first counts. Raises DamagedAnswerError.
+    """The answer of one member, from its messages in the order of arrival; None: it is incomplete. If there
+    are several answers, the one completed first counts. Raises DamagedAnswerError.
     """
     parts: dict[str, list[Reply]] = {}
     for reply in replies:

@@ -1,4 +1,4 @@
-"""Answers of a member's history as JSON: tables and distributions. What comes back is checked."""
+"""Answers of a member's history as JSON: tables and distributions, validated when received."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     ),
     **dict.fromkeys(("mean", "mean_latency", "lowest"), (int, float)),
 }
-"""Types of columns that rules of merging read; NULL is None."""
+"""Types of the columns that the merging rules read; NULL is None."""
 _PLACES = ("node", "port", "queue", "since_ns", "until_ns")
 _MEASURES = {measure.label: measure for measure in Measure}
 
@@ -60,7 +60,7 @@ class Rows:
     columns: tuple[str, ...]
     truncated: bool
     problems: tuple[str, ...]
-    """Its damaged files, a line each."""
+    """Its damaged files, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def encode(found: Table | list[Distribution], problems: Sequence[str]) -> bytes:
 
 
 def read_rows(answer: Answer) -> Rows:
-    """Rows of an answer, whose columns have the types that their names say. Raises DamagedAnswerError."""
+    """Rows of an answer, with the types checked by the columns' names. Raises DamagedAnswerError."""
     return _rows(answer, _TYPES)
 
 
@@ -117,7 +117,7 @@ def read_distributions(answer: Answer) -> Counts:
 def table_of(
     rows: Sequence[Row], columns: Sequence[str], *, truncated: bool, after: str | None = None
 ) -> Table:
-    """A table of rows: times are texts, as `Table.rows` has them."""
+    """A table of rows, with times as text, as in `Table.rows`."""
     found = {}
     for name in columns:
         column = np.empty(len(rows), object)
@@ -151,7 +151,7 @@ def _fields(one: Distribution) -> dict[str, Any]:
 
 
 def _distribution(one: Mapping[str, Any]) -> Distribution:
-    """Raises an exception of those above."""
+    """Decode one distribution; raises the exceptions caught above."""
     lower, upper, counts = (np.array(column, np.uint64) for column in one["bins"])
     if not len(lower) == len(upper) == len(counts) or lower.ndim != 1 or (lower > upper).any():
         raise ValueError("bins that are none")

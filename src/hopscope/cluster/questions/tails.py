@@ -1,7 +1,6 @@
-"""Events that the lake does not have yet: each member answers with its own, from its marks on.
+"""Events that the lake does not have yet: each member answers with its own events from its marks on.
 
-An answer is one line of JSON (its form is `_Head`), then the fields of EVENT that were asked for, one after
-the other, each for all rows.
+An answer is one line of JSON (see `_Head`), then the requested fields of EVENT, column by column.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from .parts import ANSWER_BYTES, Answer
 KIND = "tail"
 """Kind of this question, see `ask`."""
 _BATCH = 65_536
-"""Events that are read at a time."""
+"""How many events are read at a time."""
 _SHARE = 0.6
-"""Of the time for an answer, how much reading may take; the rest is for sending it."""
+"""Share of the time for an answer that reading may take; the rest is for sending it."""
 _FIELDS = {
     "time": ("time_ns",),
     "src": ("src_hi", "src_lo"),
     "dst": ("dst_hi", "dst_lo"),
     "path": ("path", "hop_count"),
 }
-"""Fields of EVENT that a column is made of, if they are not named as it is."""
+"""Fields of EVENT from which a column is made, if they do not have its name."""
 _ALWAYS = ("sequence", "time_ns", "shard", "kind", "metric", "hop", "ip_version", "flow_id")
-"""Fields that filters and other columns need."""
+"""Fields that are always included, for filters and other columns."""
 _MOST_ROWS = ANSWER_BYTES // 16
 
 
 class TailError(HopscopeError):
-    """A request or an answer that is no good: one line."""
+    """A request or an answer is malformed; the message is one line."""
 
 
 def fields_of(columns: frozenset[str]) -> tuple[str, ...]:
@@ -89,7 +88,7 @@ def _ns(moment: Any) -> int | None:
 
 
 class _Wanted:
-    """A request as a member reads it. Raises TailError."""
+    """A request, decoded by the answering member. Raises TailError."""
 
     def __init__(self, question: Mapping[str, Any], member: str, incarnation: str) -> None:
         try:
@@ -119,14 +118,14 @@ class _Wanted:
         self._who = member, incarnation
 
     def matching(self, rows: Records) -> Mask:
-        """Which rows match, of a long path the first, if it is known here whether it does."""
+        """Which rows match; of a long path the first row, if that alone decides whether it matches."""
         kept = self.filter.mask(rows)
         if self.after is not None:
             kept &= self.after.mask(rows, *self._who, self.order)
         return kept
 
     def long(self, rows: Records) -> Mask:
-        """Which rows are of long paths, which one record does not decide about."""
+        """Which rows belong to long paths, for which a single record does not decide."""
         path = (rows["metric"] == Metric.FLOW_PATH) & (rows["hop_count"] > PATH_PART)
         kept: Mask = path | continues(rows)
         if self.window.start_ns is not None:
@@ -136,7 +135,7 @@ class _Wanted:
         return kept
 
     def first(self, rows: Records) -> Records:
-        """The rows that come first in the order, as many as are wanted, by sequence."""
+        """The requested number of rows that come first in the order, by sequence."""
         if self.limit is None or len(rows) <= self.limit:
             return rows
         keys = ("sequence", "shard") if self.order == "sequence" else ("sequence", "shard", "time_ns")
@@ -156,7 +155,7 @@ class TailAnswerer:
         self._folder, self._who = folder, (member, incarnation)
 
     async def __call__(self, question: Mapping[str, Any]) -> Answer:
-        """The answer; it holds no event twice. TailError: it is no question."""
+        """The answer, without duplicate events. TailError: the question is malformed."""
         return Answer(200, await asyncio.to_thread(self.read, question))
 
     def close(self) -> None:
@@ -172,9 +171,9 @@ class TailAnswerer:
 
 
 def tail(folder: Path, wanted: _Wanted, most: int, until: float) -> tuple[Records, str]:
-    """EVENT records that are wanted, and why it is not all of them; empty: it is."""
+    """The requested EVENT records, and why they are incomplete; empty: they are complete."""
     kept: list[Records] = []
-    """Those that match, and of long paths all."""
+    """Matching records, and all records of long paths."""
     held, cut = 0, ""
     follower = EventFollower(folder)
     try:
@@ -203,7 +202,7 @@ def _trimmed(rows: Records, wanted: _Wanted) -> Records:
 
 
 def _batches(follower: EventFollower, marks: Mapping[int, int]) -> Iterator[Records]:
-    """All events from the marks on, as of now."""
+    """All present events from the marks on."""
     for shard in follower.shards():
         position, end = marks.get(shard, 0), follower.end(shard)
         while position < end:
@@ -225,7 +224,7 @@ def encode(rows: Records, fields: tuple[str, ...], incarnation: str, cut: str) -
 
 
 def decode(body: bytes) -> tuple[str, Records, str]:
-    """Incarnation, EVENT records (0 in fields that were not asked for), and why they are not all. Raises
+    """Incarnation, EVENT records (0 in fields that were not requested), and why they are incomplete. Raises
     TailError.
     """
     head, found, blocks = body.partition(b"\n")
@@ -253,7 +252,7 @@ def decode(body: bytes) -> tuple[str, Records, str]:
 
 
 def after_marks(snapshot: LakeSnapshot, member: str, incarnation: str, events: Records) -> Tail:
-    """The tail of a member, without what the lake has, or what is there twice."""
+    """The tail of a member, without duplicates and events that the lake has."""
     events = events[np.lexsort((events["sequence"], events["shard"]))]
     kept = np.ones(len(events), np.bool_)
     kept[1:] = (np.diff(events["sequence"]) != 0) | (np.diff(events["shard"]) != 0)
