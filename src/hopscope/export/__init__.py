@@ -1,1 +1,1 @@
-"""Where events go: one module per destination."""
+"""Destinations of events and metrics, one module each."""

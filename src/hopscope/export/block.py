@@ -1,4 +1,4 @@
-"""A block of events for a destination, and which events a destination takes."""
+"""Blocks of events for destinations, and filters of events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class EventBlock:
-    """Consecutive events of one shard, without those that the destination does not want."""
+    """Consecutive events of one shard, without those that the destination's filter excludes."""
 
     member: str
     """Name of the collector."""
@@ -34,18 +34,18 @@ class EventBlock:
     records: Records
     """EVENT, by sequence."""
     unfiltered: Records | None = None
-    """EVENT of before filtering; None: `records` are all."""
+    """EVENT records before filtering; None: nothing was filtered out."""
 
     @property
     def every(self) -> Records:
-        """EVENT of before filtering."""
+        """EVENT records before filtering."""
         return self.records if self.unfiltered is None else self.unfiltered
 
     @property
     def id(self) -> str:
-        """`MEMBER-SHARD-FIRST-LAST-TIME`, by which destinations tell copies: the same whenever it is sent.
+        """`MEMBER-SHARD-FIRST-LAST-TIME`, the same for every attempt, so that destinations recognise copies.
 
-        The time is that of its first event, in ns: numbers begin again in a new data folder.
+        The time is that of the first event, in ns, since numbers restart in a new data folder.
         """
         return f"{self.member}-{self.shard}-{self.first}-{self.last}-{self.records['time_ns'][0]}"
 
@@ -69,7 +69,7 @@ class EventFilter:
         self._sample = np.uint64(settings.sample)
 
     def of(self, events: Records) -> Records:
-        """The wanted EVENT records [n]; all records of a long path, or none."""
+        """The matching EVENT records [n]; a long path matches with all of its records or none."""
         wanted = np.ones(len(events), bool)
         if self._kinds is not None:
             wanted &= self._kinds[events["kind"]]
@@ -90,7 +90,7 @@ class EventFilter:
         return kept
 
     def flows(self, block: FlowBlock) -> FlowBlock:
-        """The wanted live flows: by node, prefix and sample."""
+        """The matching live flows, by node, prefix and sample."""
         wanted = np.ones(len(block), bool)
         counts = np.diff(block.ends, prepend=0)
         of = np.repeat(np.arange(len(block)), counts)
@@ -118,7 +118,7 @@ class EventFilter:
 
 
 def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:
-    """bool [256] by code; None: all."""
+    """A mask by code, bool [256]; None: all codes."""
     if not names:
         return None
     for name in names:

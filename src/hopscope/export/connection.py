@@ -1,4 +1,4 @@
-"""Connections to servers that send no answers, over UDP, TCP or TLS: syslog, IPFIX."""
+"""Connections to servers that do not answer, over UDP, TCP or TLS, for syslog and IPFIX."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tls import tls_context
 
 
 class Connection:
-    """A connection to `url`, as `udp://192.0.2.7:514`, `tcp://…` or `tls://…`. Raises DeliveryError.
+    """A connection to `url`, such as `udp://192.0.2.7:514`, `tcp://…` or `tls://…`. Raises DeliveryError.
 
     Over UDP, connecting shows nothing about the server.
     """
@@ -59,7 +59,9 @@ class Connection:
             raise DeliveryError(described(error)) from None
 
     def _write(self, frames: bytes) -> None:
-        """The server has no answers: what TCP has not confirmed is written again, over another connection."""
+        """Write frames. The server does not answer: what TCP has not confirmed is resent over a new
+        connection.
+        """
         if self._is_closed():
             raise ConnectionError("the server has closed the connection")
         self._socket.sendall(frames)
@@ -72,7 +74,7 @@ class Connection:
             raise ConnectionError("the server has closed the connection")
 
     def _is_closed(self) -> bool:
-        """Whether the other end has closed it. Raises OSError if it was reset."""
+        """Whether the peer has closed the connection. Raises OSError if it was reset."""
         if not select.select([self._socket], [], [], 0)[0]:
             return False
         if isinstance(self._socket, ssl.SSLSocket):
@@ -86,7 +88,7 @@ class Connection:
         return not self._socket.recv(4096)
 
     def _unconfirmed(self) -> int:
-        """Bytes written and not confirmed (SIOCOUTQ, tcp(7)). Raises OSError if the connection is lost."""
+        """Bytes written but not confirmed (SIOCOUTQ, tcp(7)). Raises OSError if the connection is lost."""
         if error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(error, os.strerror(error))
         found: int = struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0]

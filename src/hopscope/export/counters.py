@@ -36,8 +36,8 @@ LOST = (
     ("expired_total", "expired", "deleted from history before they were sent"),
     ("stopped_total", "stopped", "they still waited when the collector stopped"),
 )
-"""Reasons for lost events and samples: counter, label in `hopscope_export_lost_total`, meaning. State is
-never lost: it is read again.
+"""Reasons for lost events and samples: counter, label in `hopscope_export_lost_total`, meaning. State cannot
+be lost, since it is read again.
 """
 NAMES = tuple(dict.fromkeys(row[0] for row in (*EXPORTS, *LOST)))
 DESTINATION = np.dtype(
@@ -63,7 +63,7 @@ class Health:
 
     ok: bool
     since_ns: int
-    """Start of this health state, ns since the epoch."""
+    """Start of the present state of health, ns since the epoch."""
     problem: str
     """The problem in one line; empty: none."""
 
@@ -98,17 +98,17 @@ class DestinationRow:
 
 
 class Place(NamedTuple):
-    """A destination, as it is shown."""
+    """A destination as shown to users."""
 
     kind: str
     place: str
-    """Without a password."""
+    """Address, without a password."""
     name: str
-    """As in the settings."""
+    """Name in the settings."""
 
 
 def open_counters(folder: Path, destinations: Sequence[Place]) -> Region:
-    """Region with a DESTINATION for each; one that was there before, by kind and name, goes on."""
+    """A region with a DESTINATION for each; earlier rows with the same kind and name are continued."""
     known = {(bytes(row["kind"]), bytes(row["name"])): row for row in read_counters(folder)}
     rows = np.zeros(len(destinations), DESTINATION)
     for at, destination in enumerate(destinations):
@@ -121,7 +121,7 @@ def open_counters(folder: Path, destinations: Sequence[Place]) -> Region:
 
 
 def _region(path: Path, count: int) -> Region:
-    """The one that is there, if it has as many; it needs no room on the disk."""
+    """The existing region, if it has the same number of rows, which needs no disk space; or a new one."""
     arrays = {"destinations": (DESTINATION, count)}
     try:
         region = Region.attach(path, KIND, VERSION, writable=True)

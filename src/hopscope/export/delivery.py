@@ -1,4 +1,4 @@
-"""The thread of one destination: it connects, delivers, and tries again after a failure."""
+"""The thread of one destination: it connects, delivers, and retries after a failure."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ To = TypeVar("To", bound=AnyDestination)
 
 MIN_PAUSE = 0.5
 MAX_PAUSE = 30.0
-"""Pauses between tries double from the first to the second; seconds."""
+"""Pauses between attempts double from the first to the second value; seconds."""
 MAX_ASKED_PAUSE = 300.0
-"""Longest pause that a destination may ask for; seconds."""
+"""Maximum pause that a destination may request; seconds."""
 
 
 class DeliveryThread(ABC, Generic[To]):
     """Delivers to one destination: `start`, then `finish` and `ended`. `row` has its counters and health.
 
-    Subclasses say what is delivered: events (`sender`) or metrics (`metrics.sender`).
+    Subclasses deliver events (`sender`) or metrics (`metrics.sender`).
     """
 
     def __init__(self, destination: To, row: DestinationRow) -> None:
@@ -47,12 +47,12 @@ class DeliveryThread(ABC, Generic[To]):
         self._thread.start()
 
     def finish(self) -> None:
-        """End the thread when what is there now is delivered, or after a failure."""
+        """End the thread once everything present is delivered, or after a failure."""
         self._ending = True
         self._wake.set()
 
     def ended(self, timeout: float, give_up: bool = False) -> bool:
-        """Whether the thread has ended within `timeout` seconds; `give_up`: it ends after its delivery."""
+        """Whether the thread ends within `timeout` seconds; `give_up`: end it after its current delivery."""
         if give_up:
             self._stopping = True
             self._wake.set()
@@ -61,7 +61,7 @@ class DeliveryThread(ABC, Generic[To]):
 
     @property
     def grace(self) -> float:
-        """Maximum seconds of one delivery, awaited at the end."""
+        """Maximum duration of one delivery in seconds, for which the end waits."""
         return float(self.destination.settings.timeout_seconds) + 1
 
     # ------------------------------------------------------------------------- for subclasses
@@ -70,19 +70,19 @@ class DeliveryThread(ABC, Generic[To]):
     def _turn(self, ending: bool) -> bool:
         """Deliver what is due; returns whether there may be more.
 
-        Raises HopscopeError if it is to be tried again after a pause. `ending`: what waits is due.
+        Raises HopscopeError to retry after a pause. `ending`: everything that waits is due.
         """
 
     @abstractmethod
     def _idle_seconds(self) -> float:
-        """Time after which there may be something to deliver."""
+        """Time until there may be something to deliver."""
 
     def _wait(self, seconds: float) -> None:
-        """Wait until then, or until the thread must finish."""
+        """Wait for `seconds`, or until the thread must finish."""
         self._wake.wait(seconds)
 
     def _close(self) -> None:
-        """Close what was opened; called last in the thread."""
+        """Close all resources; called last in the thread."""
         self.destination.close()
 
     # ------------------------------------------------------------------------- the thread
@@ -119,7 +119,7 @@ class DeliveryThread(ABC, Generic[To]):
             self._close()
 
     def _connect(self) -> None:
-        """Connect, unless nothing has failed since. Raises HopscopeError."""
+        """Connect, unless a connection exists and nothing has failed since. Raises HopscopeError."""
         if self._connected:
             return
         try:
@@ -136,10 +136,9 @@ class DeliveryThread(ABC, Generic[To]):
             self._succeeded(0)
 
     def _offer(self, send: Callable[[], object], what: str, count: int) -> int:
-        """Connect, and `send`; returns how many of `count` items the destination has.
+        """Connect, and `send`; returns how many of `count` items the destination accepted.
 
-        The others it will never accept: they are counted as failed. Raises HopscopeError if all are to be
-        tried again.
+        The other items will never be accepted, and are counted as failed. Raises HopscopeError to retry all.
         """
         failed = count
         self._connect()
@@ -168,7 +167,7 @@ class DeliveryThread(ABC, Generic[To]):
         self.row.healthy(True, "")
 
     def _failed(self, error: HopscopeError) -> None:
-        """It is tried again: with a new connection."""
+        """Note a failure; the retry uses a new connection."""
         if self.row.ok:
             self._log.warning("not delivered", to=self.row.place, reason=str(error))
         self.row.healthy(False, str(error))
@@ -177,7 +176,7 @@ class DeliveryThread(ABC, Generic[To]):
 
 
 def stop_all(threads: Sequence[DeliveryThread[Any]], timeout: float) -> None:
-    """Let all deliver what is there, in parallel, for at most `timeout` seconds, then end them."""
+    """Let all threads deliver what waits, in parallel, for at most `timeout` seconds, then end them."""
     until = time.monotonic() + timeout
     for thread in threads:
         thread.finish()

@@ -1,6 +1,6 @@
-"""What a destination of events is: the contract that every kind follows, also those of other packages.
+"""The interface of destinations of events, for all kinds, including those of other packages.
 
-A kind is a class with a model of its settings.  Packages announce theirs as an entry point of the group
+A kind is a class with a model of its settings.  Packages provide kinds as entry points of the group
 `hopscope.destinations`; the name of the entry point is the `kind` in the settings.
 """
 
@@ -24,7 +24,7 @@ def one_line(problem: str | Exception) -> str:
 
 
 class DeliveryError(HopscopeError):
-    """A destination did not accept what it was given; the reason, in one line, has no password."""
+    """A destination did not accept a delivery; the reason, in one line, contains no password."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class DeliveryError(HopscopeError):
         self.again = again
         """Whether a retry may succeed."""
         self.rejected = rejected
-        """Without a retry: events or samples that the destination rejected, having the others; None: all."""
+        """If a retry is useless: number of events or samples rejected, the rest was accepted; None: all."""
         self.after_seconds = after_seconds
-        """How long the destination asks to be left alone."""
+        """How long the destination asks to wait before the next attempt."""
         self.delivered = 0
-        """Deliveries of the same `tick` that succeeded before."""
+        """Deliveries in the same `tick` that succeeded before this error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a destination may use."""
+    """The environment of a destination."""
 
     name: str
     """Its name in the settings."""
@@ -56,13 +56,13 @@ class Context:
     names: Names
     """Names of nodes and ports."""
     count: Callable[[str, int], None]
-    """Adds to a counter of `counters.EXPORTS`, as `count("bytes_total", 512)`."""
+    """Adds to a counter of `counters.EXPORTS`, as in `count("bytes_total", 512)`."""
     state: Path | None = None
-    """File for a state of its own; None: it keeps none."""
+    """File for the destination's own state; None: it keeps none."""
     queue_by_port: bool = True
-    """Whether a queue is one of its port (`detect.queue_key`)."""
+    """Whether queue ids are per port (`detect.queue_key`)."""
     data: Path | None = None
-    """The data folder, which has the silences; None: there are none."""
+    """The data folder, which contains silences; None: there are none."""
     regions: Path = Path()
     """Folder of the live state."""
     idle_seconds: float = 60.0
@@ -70,9 +70,9 @@ class Context:
 
 
 class AnyDestination:
-    """One place that events or metrics go to. Its methods run in its own thread, and may wait.
+    """A destination of events or metrics. Its methods run in its own thread, and may block.
 
-    They raise DeliveryError if the destination is away, or does not accept what it was given.
+    They raise DeliveryError if the destination is unreachable, or does not accept a delivery.
     """
 
     def __init__(self, settings: Any, context: Context) -> None:
@@ -80,16 +80,16 @@ class AnyDestination:
         self.context = context
 
     def connect(self) -> None:
-        """Prepare databases, tables, streams; called at the start, and after a failure."""
+        """Connect, and prepare databases, tables or streams; called at the start and after a failure."""
         return
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close all resources."""
         return
 
 
 class Destination(AnyDestination, ABC):
-    """One place that events go to."""
+    """A destination of events."""
 
     Settings: ClassVar[type[ExportSettings]]
     """Model of its settings."""
@@ -97,28 +97,28 @@ class Destination(AnyDestination, ABC):
     """Whether `send` only keeps a block, and `tick` delivers."""
 
     remembers: ClassVar[int] = 0
-    """How many events before the first block of a shard it is shown by `recall`."""
+    """How many events before the first block of a shard `recall` shows to it."""
 
     @classmethod
     def check(cls, settings: Any) -> None:
-        """Raises HopscopeError if it cannot work with these settings; called before the collector starts."""
+        """Raises HopscopeError if the settings cannot work; called before the collector starts."""
         return
 
     @abstractmethod
     def send(self, block: EventBlock) -> None:
         """Deliver a block, and return when the destination has it.
 
-        It is called again with the same block after a failure, perhaps by another process: a destination that
-        can tell copies apart does it by `block.id`.
+        After a failure it is called again with the same block, perhaps in a new process. Destinations can
+        recognise copies by `block.id`.
         """
 
     def recall(self, block: EventBlock) -> None:
-        """See events before those of the next block, wanted or not; called before `send`."""
+        """Note the events before the next block, before filtering; called before `send`."""
         return
 
     def tick(self, idle: Collection[int], ending: bool) -> int:
         """Do what is due, and return how many deliveries succeeded; called before blocks are read.
 
-        `idle` are the shards of which every event was sent; `ending`: this may be the last call.
+        `idle`: shards whose events have all been sent; `ending`: this may be the last call.
         """
         return 0

@@ -1,4 +1,4 @@
-"""What events have as columns, for those that render them as lines of text."""
+"""Columns of events for encoders that render them as lines of text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rendering import Column, Mask
 
 
 def labels_by_code(known: type[Kind | Metric | ClearReason]) -> list[str]:
-    """Labels by code, 256 of them; of an unknown one, its number."""
+    """Labels by code, 256 of them; the number for an unknown code."""
     labels = {one.value: one.label for one in known}
     return [labels.get(code, str(code)) for code in range(256)]
 
@@ -20,9 +20,10 @@ def labels_by_code(known: type[Kind | Metric | ClearReason]) -> list[str]:
 def path_columns(
     events: Records, lengths: Column, where: Mask, whole: Mapping[tuple[int, int], list[int]]
 ) -> tuple[Column, Column, Column]:
-    """Nodes of all paths one after the other, and where the path of each event begins and ends, int64 [n].
+    """Nodes of all paths, concatenated, and where the path of each event begins and ends, int64 [n].
 
-    `lengths` [n]: nodes in an event's own record; `whole`: the `long_paths`, of which `where` may be some.
+    `lengths` [n]: number of nodes in an event's own record; `whole`: the `long_paths`, some of which may be
+    events in `where`.
     """
     nodes = [events["path"].ravel()]
     first = np.arange(len(events)) * PATH_PART

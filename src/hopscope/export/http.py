@@ -1,4 +1,4 @@
-"""Requests to a destination over HTTP, with one meaning of each failure."""
+"""HTTP requests to destinations, with uniform handling of failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .destination import DeliveryError
 from .tls import tls_context
 
 _MAY_PASS = (401, 403, 404, 408, 425, 429)
-"""Errors of clients after which a retry may succeed: what they complain of can be mended at the server."""
+"""Client errors after which a retry may succeed, since their cause can be fixed at the server."""
 
 
 class HttpClient:
@@ -60,7 +60,7 @@ class HttpClient:
 
 
 def bearer(token: str, scheme: str = "Bearer") -> dict[str, str]:
-    """The header that carries a token of the settings; none without a token. Raises DeliveryError."""
+    """The header with a token of the settings; empty without a token. Raises DeliveryError."""
     return {"authorization": f"{scheme} {secret(token)}"} if token else {}
 
 
@@ -70,7 +70,7 @@ def basic_auth(user: str, password: str) -> httpx.Auth | None:
 
 
 def _retry_after(answer: httpx.Response) -> float:
-    """The time of Retry-After from now, in s: seconds or a date (RFC 9110 §10.2.3); 0 without it."""
+    """Seconds from now until Retry-After, which has seconds or a date (RFC 9110 §10.2.3); 0 without it."""
     given = answer.headers.get("retry-after", "")
     if given.isdecimal():
         return float(given)

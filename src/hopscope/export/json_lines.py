@@ -1,4 +1,4 @@
-"""Events as lines of JSON: the objects of `present.events.event_object`, made from columns.
+"""Events as lines of JSON: the objects of `present.events.event_object`, rendered from columns.
 
 An event takes 2 us; `event_object` and `json.dumps` take 100 us (`bench/export_buses.py`).
 """
@@ -28,7 +28,8 @@ _REASONS = [json.dumps(_REASON_LABELS.get(code, "unknown")) for code in range(25
 def json_lines(
     events: Records, names: Naming, member: str, paths: Mapping[tuple[int, int], list[int]] = NO_PATHS
 ) -> list[bytes]:
-    """A line, with its end, for each EVENT that begins a path or has none; all keys, null if without meaning.
+    """A line, including its line end, for each EVENT that begins a path or has none. Every line has all keys,
+    null if they do not apply.
 
     `paths` are the `long_paths` of the records around them.
     """
@@ -87,7 +88,7 @@ def json_lines(
 
 
 class _Named:
-    """Nodes or ports as objects with number and name; `mask`: the bits of a value that are the number."""
+    """Nodes or ports as objects with number and name; `mask`: the bits of a value that hold the number."""
 
     def __init__(self, values: Column, name: Callable[[int], str | None], mask: int = 2**32 - 1) -> None:
         known, self._index = np.unique(values, return_inverse=True)
@@ -113,7 +114,7 @@ def _time(lines: Lines, time_ns: Column) -> None:
 
 
 def _wide(lines: Lines, values: Column, where: Mask | None = None) -> None:
-    """A number; as text where a reader's double would round it."""
+    """A number, as text if a reader's double would round it."""
     quoted = values > SAFE_INTEGER
     if where is not None:
         quoted &= where
@@ -144,7 +145,7 @@ def _flow(lines: Lines, events: Records, where: Mask) -> None:
 
 
 def _path(lines: Lines, events: Records, names: Naming, whole: Mapping[tuple[int, int], list[int]]) -> None:
-    """Nodes of paths, of long ones all."""
+    """Nodes of paths, including all nodes of long ones."""
     where = (events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP)
     lengths = np.clip(events["hop_count"].astype(np.int64) - events["hop"], 0, PATH_PART)
     nodes, first, end = path_columns(events, lengths, where, whole)

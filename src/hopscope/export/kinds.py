@@ -1,4 +1,4 @@
-"""Kinds of destinations of events: those of Hopscope, and those of other packages (`settings.export`)."""
+"""Kinds of destinations of events: Hopscope's own, and those of other packages (`settings.export`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BUILT_IN = {
     "email": "alerts.email:Email",
     "syslog": "alerts.syslog:Syslog",
 }
-"""Module of this room, and class, by kind."""
+"""Module below `export`, and class, by kind."""
 CLIENTS = {
     "kafka": ("confluent_kafka", "kafka"),
     "mqtt": ("paho", "mqtt"),
@@ -54,7 +54,7 @@ CLIENTS = {
     "p4runtime": ("finsy", "p4runtime"),
     "remote_write": ("cramjam", "remote-write"),
 }
-"""Package that a kind, or a setting, needs, and the extra that installs it."""
+"""Package that a kind or a setting needs, and the extra that installs it."""
 
 
 def destination_class(kind: str) -> type[Destination]:
@@ -79,7 +79,7 @@ def require_client(kind: str) -> None:
 
 
 def check_exports(settings: Settings) -> None:
-    """Raises HopscopeError if a destination lacks a package, or cannot work with its settings."""
+    """Raises HopscopeError if a destination lacks a package, or its settings cannot work."""
     for metrics in settings.metrics.values():
         require_client(metrics.kind)
     channels: dict[str, str] = {}
@@ -104,12 +104,12 @@ METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {
     "influxdb": InfluxMetrics,
     "otlp": OtlpMetrics,
 }
-"""Class by kind of destinations of metrics."""
+"""Classes of destinations of metrics, by kind."""
 
 
 def places(settings: Settings) -> Iterator[Place]:
-    """The destinations of events, and those of metrics, by name; one of metrics with the name of another is
-    `metrics.NAME`.
+    """The destinations of events and of metrics, by name. A destination of metrics with the same name as one
+    of events appears as `metrics.NAME`.
     """
     for name, export in settings.destinations.items():
         yield Place(export.kind, export.place, name)

@@ -1,4 +1,4 @@
-"""How a client of NATS shows who it is, and whom it trusts."""
+"""Authentication and trust settings of a NATS client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tls import tls_context
 
 
 def access_options(settings: NatsAccess, servers: Sequence[str]) -> dict[str, Any]:
-    """Options of `connect` of nats-py. Raises DeliveryError, which names a file that is no good."""
+    """Options for nats-py's `connect`. The DeliveryError that it may raise names the invalid file."""
     options: dict[str, Any] = {}
     if settings.user:
         options |= {"user": settings.user, "password": secret(settings.password)}

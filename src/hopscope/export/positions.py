@@ -1,4 +1,4 @@
-"""How far a destination has taken the events of every shard: a file of the data folder."""
+"""A destination's position in the events of every shard, in a file of the data folder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SHARDS = 1024
 FOLDER = "export"
 POSITION = np.dtype(
     [
-        ("next", "<u8"),  # sequence of the first event that the destination has not confirmed
-        ("end", "<u8"),  # 1 + the last one of the block under way; not above `next`: none is
+        ("next", "<u8"),  # sequence of the first unconfirmed event
+        ("end", "<u8"),  # 1 + the last event of the pending block; <= `next`: none is
     ]
 )
 """One shard."""
@@ -30,8 +30,8 @@ class Positions:
     """The positions of the destination `name`; only its thread writes them. RegionError: the file cannot be
     made.
 
-    A block has its ends here before it is sent, so that a process that was killed sends the same block again,
-    with the same id.
+    The end of a block is stored here before the block is sent, so that after a kill the same block is sent
+    again with the same id.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -45,32 +45,32 @@ class Positions:
         return not self._begun[0]
 
     def shards(self) -> list[int]:
-        """Those of which events were sent."""
+        """Shards of which events were sent."""
         return [int(shard) for shard in np.flatnonzero(self._rows["next"])]
 
     def next(self, shard: int) -> int:
-        """The first event that is to be sent."""
+        """The first event to send."""
         return int(self._rows["next"][shard])
 
     def under_way(self, shard: int) -> int | None:
-        """1 + the last event of the block that was being sent; None: none was."""
+        """1 + the last event of the block that was being sent; None: there was none."""
         row = self._rows[shard]
         return int(row["end"]) if row["end"] > row["next"] else None
 
     def start(self, shard: int, position: int) -> None:
-        """Send a shard from this event on; others are sent from the first."""
+        """Begin a shard with this event; other shards begin with their first event."""
         self._rows["next"][shard] = self._rows["end"][shard] = position
 
     def begin(self) -> None:
-        """The destination begins: shards that appear later are sent whole."""
+        """Mark the destination as begun: shards that appear later are sent from their first event."""
         self._begun[0] = 1
 
     def sending(self, shard: int, end: int) -> None:
-        """A block up to `end` (exclusive) is sent next."""
+        """Note that a block up to `end` (exclusive) is sent next."""
         self._rows["end"][shard] = end
 
     def sent(self, shard: int) -> None:
-        """The block under way was confirmed."""
+        """Note that the pending block was confirmed."""
         self._rows["next"][shard] = self._rows["end"][shard]
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class Positions:
 
 
 def _kept(path: Path) -> Region | None:
-    """The file; None: there is none. A damaged one is set aside, and the log names it."""
+    """The existing file; None: there is none. A damaged file is set aside and logged."""
     if not path.exists():
         return None
     try:

@@ -1,6 +1,6 @@
-"""Fields of protocol buffers, written one by one, and read (protobuf.dev/programming-guides/encoding).
+"""Reads and writes single fields of protocol buffers (protobuf.dev/programming-guides/encoding).
 
-Many messages with the same fields are made by `rendering` from columns.
+`rendering` makes many messages with the same fields from columns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Lines of text, or messages of protocol buffers, from columns: each has the same parts in the same order,
-some only where they apply.
+"""Renders lines of text, or messages of protocol buffers, from columns. All have the same parts in the same
+order; a part may be limited to some lines.
 
-An event becomes its line in 1.6 us; formatting it in Python took 11 us (`bench/export_influx.py`).
+Rendering an event takes 1.6 us; formatting it in Python took 11 us (`bench/export_influx.py`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy.typing as npt
 Mask = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
 _NUMBER, _HEXADECIMAL, _ADDRESS, _VARINT, _FIXED = 20, 16, 39, 10, 8
-"""Most bytes of a part."""
+"""Maximum number of bytes of a part."""
 _LENGTH_DELIMITED = 2
 """Wire type of a message (protobuf.dev/programming-guides/encoding)."""
 _DEPTH = 16
-"""Most messages within each other."""
+"""Maximum nesting depth of messages."""
 
 
 class Lines:
-    """`count` lines: add their parts from left to right, then take `encoded`.
+    """`count` lines: add their parts from left to right, then call `encoded`.
 
-    Columns have `count` values of unsigned integers below 2**64; `where` is bool [count]: the lines that have
-    the part, default all.
+    Columns have `count` unsigned integers below 2**64; `where`, bool [count], selects the lines that have the
+    part, by default all.
     """
 
     def __init__(self, count: int) -> None:
@@ -42,11 +42,13 @@ class Lines:
         self._room = 0
 
     def text(self, text: str | bytes, where: Mask | None = None) -> None:
-        """The same text, or bytes."""
+        """A constant text, or constant bytes."""
         self.choice([text], None, where)
 
     def choice(self, texts: Sequence[str | bytes], index: Column | None, where: Mask | None = None) -> None:
-        """The text of a number; None: the only one. `index` need not be valid in lines without the part."""
+        """The text with a line's index; None: the only text. `index` need not be valid where `where` is
+        False.
+        """
         from .rendering_kernel import CHOICE, NO_COLUMN
 
         first = len(self._texts)
@@ -117,7 +119,7 @@ class Lines:
 
     @contextmanager
     def message(self, field: int, where: Mask | None = None) -> Iterator[None]:
-        """What is added within is the value of a field of protocol buffers: a message, or a string."""
+        """Parts added within the context are the value of a protobuf field: a message or a string."""
         from .rendering_kernel import BEGIN, END
 
         self._add(int(BEGIN), where, field << 3 | _LENGTH_DELIMITED, 0, 2 * _VARINT)
@@ -135,13 +137,13 @@ class Lines:
         self._add(code, where, begins, ends, longest * (room + 1))
 
     def _keep(self, texts: Sequence[str | bytes]) -> int:
-        """Add texts; returns the bytes of the longest."""
+        """Add texts; returns the length of the longest in bytes."""
         coded = [text.encode("utf-8", "replace") if isinstance(text, str) else text for text in texts]
         self._texts.extend(coded)
         return max(map(len, coded), default=0)
 
     def encoded(self) -> bytes:
-        """All lines, as they follow each other: line ends are parts, too."""
+        """All lines, concatenated; line ends have to be added as parts."""
         from ..base.jit import readonly
         from .rendering_kernel import render
 
@@ -165,7 +167,7 @@ class Lines:
         if where is not None:
             mask = self._mask_of.setdefault(id(where), len(self._masks))
             if mask == len(self._masks):
-                self._masks.append(where)  # kept, so that its id stays its own
+                self._masks.append(where)  # kept alive, so that no other mask gets its id
         self._parts.append((code, mask, first, second))
         self._room += room
 

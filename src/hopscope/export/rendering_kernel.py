@@ -21,13 +21,13 @@ from typing import Any
 from ..base.jit import U8, U64, kernel
 
 CHOICE, NUMBER, HEXADECIMAL, ADDRESS, NUMBERS, CHOICES = U64(0), U64(1), U64(2), U64(3), U64(4), U64(5)
-"""Codes, with their operands: a text's number, to which a column may be added; a column; a column; the
-columns of both halves of an address; the columns of the first and the end of a part of `numbers`, twice: of
-numbers, of texts' numbers.
+"""Codes with their operands. CHOICE: number of a text, to which a column may be added. NUMBER, HEXADECIMAL: a
+column. ADDRESS: the columns of both halves. NUMBERS, CHOICES: the columns with begin and end of a part of
+`numbers`, which has numbers, or numbers of texts.
 """
 JOINED, VARINT, FIXED, BEGIN, END = U64(6), U64(7), U64(8), U64(9), U64(10)
-"""Codes of protocol buffers: as CHOICES, without commas; a column, twice: as varint, as eight bytes; the tag
-of a message; none.
+"""Codes for protocol buffers. JOINED: as CHOICES, without commas. VARINT, FIXED (eight bytes): a column.
+BEGIN: the tag of a message. END: no operands.
 """
 NO_COLUMN = U64(0xFFFF)
 TEN = U64(10)

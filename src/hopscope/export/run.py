@@ -1,4 +1,4 @@
-"""Main of the export process: events and metrics to destinations, each in a thread of its own."""
+"""Main of the export process: sends events and metrics to destinations, with a thread for each."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .sender import Sender
 
 TURN_SECONDS = 0.1
 CLOSE_SECONDS = 5.0
-"""Maximum time for destinations to deliver what waits at the end."""
+"""Maximum time at the end for destinations to deliver what waits."""
 
 
 def run(settings: Settings, folder: Path, stop: Stop, more: Sequence[CounterFile] = ()) -> None:
     """Export from the data folder `folder` until `stop` is set; then deliver the rest within CLOSE_SECONDS.
 
-    `more`: counters that metrics have, too (`Families`).
+    `more`: further counters for the metrics (see `Families`).
     Raises HopscopeError if a destination lacks a requirement.
     """
     check_exports(settings)

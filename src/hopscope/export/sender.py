@@ -1,6 +1,6 @@
 """The thread of one destination of events: reads history from its position on, and delivers it in blocks.
 
-A destination that is away costs nothing but its position: events wait in history, not in memory.  Those that
+An unreachable destination uses no memory: events wait in history, and only the position is kept.  Events that
 retention deletes meanwhile are counted as lost.
 """
 
@@ -26,14 +26,15 @@ from .destination import DeliveryError, Destination
 from .positions import Positions
 
 POLL_SECONDS = 0.1
-"""Interval at which an idle thread looks for events; ten times longer if batches may wait for long, since it
-reads again what waits."""
+"""Interval at which an idle thread looks for events; ten times longer if batches may wait for long, since
+each look reads the waiting events again.
+"""
 RUN_EVENTS = 65_536
-"""Most events with one time; longer runs are cut."""
+"""Maximum number of events with the same time in a block; longer runs are cut."""
 RECALLED_EVENTS = 16_384
-"""Events that a destination is shown at a time."""
+"""How many events `recall` shows at a time."""
 EXPIRED_SECONDS = 3600.0
-"""How often the log says that events were deleted before they were sent."""
+"""Minimum time between log lines about events that were deleted before they were sent."""
 
 
 class Sender(DeliveryThread[Destination]):
@@ -46,17 +47,17 @@ class Sender(DeliveryThread[Destination]):
         self._folder = folder
         self._follower = EventFollower(folder)
         self._known: set[int] = set()
-        """Shards whose position is one that history has had."""
+        """Shards whose position has been checked against history."""
         self._idle: set[int] = set()
         self._waiting_since: dict[int, float] = {}
         self._given: dict[int, tuple[int, int]] = {}
-        """By shard, where the last block that was offered begins, and the position after it."""
+        """By shard, the begin of the last offered block, and the position after it."""
         self._expired, self._expired_at = 0, -EXPIRED_SECONDS
-        """Events that were deleted before they were sent, since the log said so; and when that was."""
+        """Events deleted before they were sent since the last log line, and the time of that line."""
 
     @cached_property
     def _positions(self) -> Positions:
-        """Opened by the thread: a disk that has no room for the file ends no other destination."""
+        """Opened in the thread, so that a disk without room for the file does not end other destinations."""
         return Positions(self._folder, self.destination.context.name)
 
     def _idle_seconds(self) -> float:
@@ -77,7 +78,7 @@ class Sender(DeliveryThread[Destination]):
             self._positions.begin()
         self._connect()
         shards = self._follower.shards()
-        self._idle.update(set(self._positions.shards()).difference(shards))  # they have left history
+        self._idle.update(set(self._positions.shards()).difference(shards))  # these shards have left history
         self._tick(ending)
         busy = False
         for shard in shards:
@@ -95,7 +96,7 @@ class Sender(DeliveryThread[Destination]):
         return busy
 
     def _tick(self, ending: bool) -> None:
-        """Let the destination do what is due; what it rejected for good, it has counted."""
+        """Let the destination do what is due; it has itself counted what it rejected for good."""
         try:
             delivered = self.destination.tick(self._idle, ending)
         except DeliveryError as error:
@@ -109,7 +110,7 @@ class Sender(DeliveryThread[Destination]):
             self._succeeded(delivered)
 
     def _next(self, shard: int, ending: bool) -> EventBlock | None:
-        """The next block of a shard; None: too few events wait, and none for long."""
+        """The next block of a shard; None: too few events wait, and none has waited long enough."""
         if shard not in self._known:
             self._check(shard)
         position, end = self._positions.next(shard), self._positions.under_way(shard)
@@ -134,15 +135,15 @@ class Sender(DeliveryThread[Destination]):
         return EventBlock(member, shard, position, last, wanted, events)
 
     def _beginning(self, shard: int) -> int:
-        """Where a new destination begins: what retention deleted before it was there is not lost to it."""
-        following = self._follower.following(shard)  # first: what comes meanwhile is sent
+        """Where a new destination begins: events that retention deleted earlier do not count as lost."""
+        following = self._follower.following(shard)  # read first, so that events written meanwhile are sent
         if self._settings.begin == "oldest" and len(oldest := self._follower.read(shard, 0, 1)):
             return int(oldest["sequence"][0])
         return following
 
     def _check(self, shard: int) -> None:
-        """Begin with the next event if history has had none at the position of a shard: it is damaged, or
-        history is an older one.
+        """If history never had an event at the position of a shard, begin with the next event: the position
+        is damaged, or history was restored from an older copy.
         """
         position, end = self._positions.next(shard), self._follower.following(shard)
         if position > end:
@@ -157,10 +158,10 @@ class Sender(DeliveryThread[Destination]):
         self._known.add(shard)
 
     def _failed(self, error: HopscopeError) -> None:
-        """Retention goes on meanwhile: what it deletes is counted when it happens."""
+        """Open history anew after a failure, so that events deleted meanwhile are noticed and counted."""
         super()._failed(error)
         self._follower.close()
-        self._follower = EventFollower(self._folder)  # one that holds no file that was deleted meanwhile
+        self._follower = EventFollower(self._folder)  # the old one may hold deleted files open
         with suppress(HopscopeError, OSError):
             for shard in () if self._positions.is_new else self._follower.shards():
                 if shard not in self._known:
@@ -168,7 +169,7 @@ class Sender(DeliveryThread[Destination]):
                 self._pass_deleted(shard, self._follower.read(shard, self._positions.next(shard), 1))
 
     def _pass_deleted(self, shard: int, events: Records) -> bool:
-        """Whether the next `events` of a shard begin after its position: it then is where they do."""
+        """Whether the next `events` of a shard begin after its position, which then moves to their begin."""
         if not len(events):
             return False
         position, first = self._positions.next(shard), int(events["sequence"][0])
@@ -203,7 +204,7 @@ class Sender(DeliveryThread[Destination]):
         return events[: int(others[0])] if len(others) else events
 
     def _recall(self, block: EventBlock) -> None:
-        """Show the destination the events before a block, unless they were in the one that it had last."""
+        """Show the destination the events before a block, unless they were in its last block."""
         first, after = self._given.get(block.shard, (-1, -1))
         self._given[block.shard] = block.first, block.last + 1
         if not self.destination.remembers or block.first in (first, after):
@@ -225,7 +226,7 @@ class Sender(DeliveryThread[Destination]):
         return bool(now - since >= self._settings.batch_seconds)
 
     def _deliver(self, block: EventBlock) -> None:
-        """Send one block; it is under way until it is confirmed or given up."""
+        """Send one block; it stays pending until it is confirmed or given up."""
         taken = 0
         self._recall(block)
         if len(block):

@@ -1,4 +1,4 @@
-"""The live state for a destination: changed flows and distributions, a part at a time."""
+"""Live state for a destination: changed flows and distributions, in parts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..detect.flows.reading.flow_walk import FlowBlock, FlowWalk, Numbers, joine
 from ..memory.region import RegionError
 
 ROWS = 256
-"""Rows of the flow tables read at a time."""
+"""How many rows of the flow tables are read at a time."""
 FLOWS = 1024
-"""Flows per part, plus those of one more step; events are delivered between parts."""
+"""Flows per part, exceeded by at most one step; events are delivered between parts."""
 
 
 class StateFeed:
     """State in `regions`: every changed flow, and all distributions, once per `seconds`.
 
-    `contents` has `flows`, `distributions`, or both. It belongs to the thread of one destination.
+    `contents` has `flows`, `distributions`, or both. Used only in the thread of one destination.
     """
 
     def __init__(self, regions: Path, seconds: float, contents: Collection[str]) -> None:
@@ -35,18 +35,18 @@ class StateFeed:
         self._counted_at = -math.inf
 
     def restart(self) -> None:
-        """Return everything again, since the destination's state may be lost."""
+        """Return everything again, because the destination may have lost its state."""
         self._row, self._counted_at = 0, -math.inf
         if self._walk is not None:
             self._walk.forget()
 
     def forget(self, flow_ids: Numbers) -> None:
-        """Return these flows again if they are live, since the destination has them as ended."""
+        """Return these flows again if they are live, because the destination has marked them as ended."""
         if self._walk is not None:
             self._walk.forget(flow_ids)
 
     def flows(self, rest: bool = False) -> Iterator[FlowBlock]:
-        """Changed flows, as far as they are due, at most one part; `rest`: all, after a whole walk."""
+        """Changed flows that are due, at most one part; `rest`: all of them, after a complete walk."""
         if self._walk is None:
             return
         now = time.monotonic()
@@ -71,7 +71,7 @@ class StateFeed:
             return []  # not complete yet: try again next time
 
     def _part(self) -> Iterator[FlowBlock]:
-        """Continue the walk as far as is due, or until there are enough flows."""
+        """Continue the walk as far as is due, or until a part is full."""
         assert self._walk is not None
         if self._row == 0:
             self._walk.attach()

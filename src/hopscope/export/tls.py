@@ -1,4 +1,4 @@
-"""Connections of destinations over TLS."""
+"""TLS contexts for destinations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .destination import DeliveryError
 
 
 def tls_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Verifies the server and its host name. Raises DeliveryError, which names a file that is no good."""
+    """A context that verifies the server and its host name. DeliveryError names an invalid file."""
     try:
         return client_context(settings.ca_file, settings.cert_file, settings.key_file)
     except TlsError as error:

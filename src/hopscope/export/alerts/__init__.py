@@ -1,1 +1,1 @@
-"""Events to people and to systems for alerts."""
+"""Alerts: events for people and alerting systems."""

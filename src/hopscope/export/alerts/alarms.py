@@ -1,9 +1,9 @@
-"""The alarms that are open, by the events of history: when they are sent, and how each ends.
+"""Tracks open alarms by the events of history: when they are sent, and how they end.
 
-An alarm begins with RAISED or SILENT and ends with CLEARED or RETURNED.  One that is shorter than
-`for_seconds` is not sent.  One whose end was lost, or whose switch has fallen silent, expires.  The clock of
-a shard is the time of its events, so that an hour of history that is read at once gives the same alerts as
-an hour of operation.
+An alarm begins with RAISED or SILENT and ends with CLEARED or RETURNED. An alarm shorter than `for_seconds`
+is not sent. An alarm whose end was lost, or whose switch has fallen silent, expires. The clock of a shard is
+the time of its events, so that reading an hour of history at once gives the same alerts as an hour of
+operation.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ...wire.records import Records
 from .severity import SeverityRules, rank
 
 MAX_ALARMS = 4096
-"""Most open alarms of a destination; further ones are sent at once, and their end is not."""
+"""Maximum number of open alarms; further alarms are sent at once, without their end."""
 NEVER = 2**63 - 1
 Alert = dict[str, Any]
-"""An event as the API's object, with `severity`, `alarm` (its id, at its beginning and its end), `since`, and
-`lasted_ns`, which is None until its end.
+"""An event as the API's object, with `severity`, `alarm` (an id that is the same for begin and end), `since`,
+and `lasted_ns`, which is None until the end.
 """
 
 
@@ -40,27 +40,27 @@ class Alarm:
     shard: int
     since_ns: int
     due_ns: int
-    """When it is sent; NEVER: it was."""
+    """When to send it; NEVER: it has been sent."""
     expires_ns: int
-    """When it ends unless it is raised again."""
+    """When it expires unless it is raised again."""
     hops: list[int]
-    """Hops that have raised it, and not cleared it, by `alarmed_hop`."""
+    """Hops that have raised it and not cleared it, by `alarmed_hop`."""
     silent_ns: int = NEVER
-    """When the silence of its switch ends it; NEVER: the switch is not silent."""
+    """When it ends because its switch is silent; NEVER: the switch is not silent."""
 
     @property
     def sent(self) -> bool:
-        """Whether it has lasted long enough."""
+        """Whether it has been sent, since it lasted long enough."""
         return self.due_ns == NEVER
 
     @property
     def ends_ns(self) -> int:
-        """When it ends if no event ends it."""
+        """When it ends unless an event ends it before."""
         return min(self.expires_ns, self.silent_ns)
 
 
 class Alarms:
-    """Alarms of one destination; `suppressed` counts those that were too short."""
+    """Alarms of one destination; `suppressed` counts those that were too short to send."""
 
     def __init__(self, settings: AlertSettings, names: Names, member: str, queue_by_port: bool) -> None:
         self._names, self._member, self._queue_by_port = names, member, queue_by_port
@@ -72,12 +72,12 @@ class Alarms:
         self._open: dict[str, Alarm] = {}
         self._next: dict[int, int] = {}
         self.clocks: dict[int, int] = {}
-        """Time of each shard, ns: of its newest event, or passed to `advance`."""
+        """Time of each shard, ns: that of its newest event, or as passed to `advance`."""
         self.at_ns = 0
-        """Time of the alert that was yielded last: of its event, or when it had lasted long enough."""
+        """Time of the last alert: that of its event, or when the alarm had lasted long enough."""
         self.suppressed = 0
         self.changed = False
-        """Whether there is something that `dump` has not had yet."""
+        """Whether anything has changed since the last `dump`."""
 
     def __iter__(self) -> Iterator[Alarm]:
         return iter(self._open.values())
@@ -121,8 +121,8 @@ class Alarms:
         self._next[shard] = soonest
 
     def set_back(self, now_ns: int) -> None:
-        """If a shard is ahead of the machine's clock, that was set back: what began later has begun now, and
-        lasts as long.
+        """If a shard is ahead of the machine's clock, the clock was set back: alarms with a later beginning
+        are moved to now, and keep their durations.
         """
         if max(self.clocks.values(), default=0) <= now_ns:
             return
@@ -137,7 +137,7 @@ class Alarms:
                 self.changed = True
 
     def set_forward(self, step_ns: int) -> None:
-        """The machine's clock was set forward by `step_ns`: what is open is due and ends that much later."""
+        """The machine's clock was set forward by `step_ns`: open alarms become due and end later by that."""
         for alarm in self._open.values():
             for name in ("due_ns", "expires_ns", "silent_ns"):
                 if (at_ns := getattr(alarm, name)) != NEVER:
@@ -164,11 +164,11 @@ class Alarms:
             self._silence(int(row["shard"]), int(row["node_id"]), time_ns)
         expires = NEVER if self._expire_ns == NEVER else time_ns + self._expire_ns
         known = self._open.get(key)
-        if known is not None:  # its end was lost, as by a restart of the machine
+        if known is not None:  # its end was lost, for example by a restart of the machine
             known.expires_ns = expires
             if alarmed_hop(row) not in known.hops:
                 known.hops.append(alarmed_hop(row))
-            known.silent_ns = NEVER  # its switch reports, though the event of its return was lost, too
+            known.silent_ns = NEVER  # its switch reports, even if the event of its return was lost
             self.changed = True
             return
         alert = event_object(row, self._names) | {"severity": severity, **self._beginning(row)}
@@ -222,7 +222,7 @@ class Alarms:
         return self._open.pop(key)
 
     def _silence(self, shard: int, node_id: int, since_ns: int | None) -> None:
-        """A switch has fallen silent, or returns (None): its alarms end sooner, or as they would have."""
+        """A switch has fallen silent: its alarms end sooner. None: it is back, which undoes that."""
         if self._silent_ns == NEVER:
             return
         for alarm in self._open.values():
@@ -245,17 +245,19 @@ class Alarms:
             yield alert
 
     def _beginning(self, row: np.void) -> Alert:
-        """Its id has its time: numbers begin again in a new data folder."""
+        """The alert for the begin of an alarm. Its id includes the time, since numbers restart in a new data
+        folder.
+        """
         name = f"{self._member}-{int(row['shard'])}-{int(row['sequence'])}-{int(row['time_ns'])}"
         return {"alarm": name, "since": when(row["time_ns"]), "lasted_ns": None}
 
 
 def fields_of(one: Any) -> dict[str, Any]:
-    """The fields of a dataclass with slots, as they are: in 1 us, `asdict` takes 130 us for an alarm."""
+    """The fields of a dataclass with slots, not copied: 1 us, where `asdict` takes 130 us for an alarm."""
     return {name: getattr(one, name) for name in one.__slots__}
 
 
 def _ending(alarm: Alarm, time_ns: int) -> Alert:
-    """What the end of an alarm has of its beginning."""
+    """Fields that the end of an alarm takes from its beginning."""
     same = {name: alarm.alert[name] for name in ("severity", "alarm", "since")}
     return same | {"lasted_ns": max(0, time_ns - alarm.since_ns)}

@@ -1,7 +1,7 @@
-"""Alertmanager, by its API v2: alerts with bounded labels, sent again while they last.
+"""Alertmanager, through its API v2: alerts with bounded labels, resent while they last.
 
-Alarms with the same labels, as those of several flows at one switch, are one alert, which lasts as long as
-one of them does.
+Alarms with the same labels, such as those of several flows at one switch, are one alert, which lasts as long
+as any of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .post import PostingDestination
 from .texts import plain, values
 
 RESENT = 500
-"""Most alerts in a post."""
+"""Maximum number of alerts in one POST."""
 _LABELS = ("severity", "collector", "node", "node_id", "port", "port_id", "queue", "source")
 _ENDS = (Kind.CLEARED.label, Kind.RETURNED.label)
 _BEGINS = (Kind.RAISED.label, Kind.SILENT.label)
@@ -28,7 +28,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Alertmanager(PostingDestination):
-    """One server, or a cluster that shares what it gets."""
+    """One server, or a cluster whose members share alerts."""
 
     Settings = AlertmanagerSettings
     path = "/api/v2/alerts"
@@ -38,16 +38,16 @@ class Alertmanager(PostingDestination):
         self._resent_at = 0.0
 
     def connect(self) -> None:
-        """Send alerts that last again: it may have lost them."""
+        """Resend lasting alerts, since the server may have lost them."""
         super().connect()
         self._resent_at = 0.0
 
     def look(self) -> None:
-        """See whether it takes alerts."""
+        """Check whether the server accepts alerts."""
         self.post([])
 
     def tick(self, idle: Collection[int], ending: bool) -> int:
-        """Deliver, and send alerts that last again."""
+        """Deliver messages, and resend lasting alerts."""
         delivered = super().tick(idle, ending)
         now = time.monotonic()
         if not self._resent_at or now - self._resent_at >= self.settings.resend_seconds:
@@ -59,13 +59,13 @@ class Alertmanager(PostingDestination):
         return delivered
 
     def deliver(self, message: Message) -> None:
-        """Post the alerts of a message; of those with the same labels, one after the other."""
+        """Post the alerts of a message; alerts with the same labels go one after the other."""
         active = self._active()
         posts: list[dict[Labels, dict[str, Any]]] = [{}]
         for alert in message.alerts:
             labels = self.labels(alert)
             if alert["kind"] in _ENDS and labels in active:
-                continue  # of another alarm with these labels
+                continue  # it belongs to another alarm with these labels
             if alert["kind"] in _ENDS:
                 found = self._alert(labels, [alert], alert["since"], alert["time"])
             elif alert["kind"] in _BEGINS:
@@ -80,7 +80,7 @@ class Alertmanager(PostingDestination):
             self.post(list(post.values()))
 
     def labels(self, alert: Alert) -> Labels:
-        """The labels of an alert: where it is, no flow and no number."""
+        """The labels of an alert: its place, but neither flow nor numbers."""
         found = values(alert, self.context.member)
         name = alert["kind"] if alert["kind"] not in (*_BEGINS, *_ENDS) else alert["metric"]
         if name == Metric.NONE.label:
@@ -89,7 +89,7 @@ class Alertmanager(PostingDestination):
         return tuple((key, plain(value)) for key, value in given.items() if value)
 
     def _active(self) -> dict[Labels, list[Alert]]:
-        """The open alarms that were sent, by labels, the earliest first."""
+        """Open alarms that were sent, by labels, earliest first."""
         found: dict[Labels, list[Alert]] = {}
         for alarm in sorted(self.alarms, key=lambda alarm: alarm.since_ns):
             wanted = alarm.alert["kind"] in (self.settings.kinds or _BEGINS)

@@ -1,7 +1,7 @@
-"""Base of the destinations of alerts: from blocks of events to messages, with a state that survives a kill.
+"""Base of alert destinations: turns blocks of events into messages, with state that survives a kill.
 
-`send` takes a block into the state, and is done when the state is in its file.  `tick` delivers what is due;
-while that fails, no further blocks are read: they wait in history.
+`send` takes a block into the state, and returns when the state is in its file. `tick` delivers messages that
+are due; while that fails, no further blocks are read: they wait in history.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .severity import SeverityRules
 from .texts import Texts
 
 LAG_NS = 1_000_000_000
-"""How late an event of one shard may come after events of the same time in another."""
+"""How much later one shard's events may arrive than those of another shard with the same time."""
 MOST = 20
-"""Messages delivered before events are read again, unless full ones are left."""
+"""How many messages are delivered before events are read again, unless full messages are left."""
 VERSION = 1
 _BEGINNING_OF = {end.label: Kind(begin).label for end, begin in ENDS.items()}
-"""The kind of alerts that each kind of end has."""
+"""For each kind of event that ends an alarm, the kind that began it."""
 
 
 class AlertDestination(Destination):
-    """A kind is a subclass with `deliver`."""
+    """Each kind of destination is a subclass that implements `deliver`."""
 
     Settings = AlertSettings
     buffers = True
@@ -49,12 +49,12 @@ class AlertDestination(Destination):
         self.texts = Texts(settings, context.member)
         self._silences = None if context.data is None else SilenceReader(context.data)
         self._silenced: set[str] = set()
-        """`alarm` of those whose beginning a silence holds back: so is their end, and no other."""
+        """`alarm` ids whose beginning a silence holds back, so that their end is held back, too."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
         self._clock = ClockSteps()
         self._unsaved = False
-        """Whether the file has not taken the state of the last `_save`."""
+        """Whether the last `_save` failed to write the state."""
         self._load()
 
     @classmethod
@@ -68,7 +68,7 @@ class AlertDestination(Destination):
         """Deliver one message. Raises DeliveryError if it was not accepted."""
 
     def send(self, block: EventBlock) -> None:
-        """Take a block into the state; one that is there already changes nothing."""
+        """Take a block into the state; a repeated block changes nothing."""
         self._follow_clock()
         if self._taken.get(str(block.shard)) != block.id and (
             self._add(self.alarms.take(block.records)) or self.alarms.changed
@@ -79,7 +79,7 @@ class AlertDestination(Destination):
             self._save()
 
     def tick(self, idle: Collection[int], ending: bool) -> int:
-        """Send alarms that have lasted long enough, end those that expire, deliver messages that are due."""
+        """Send alarms that have lasted long enough, end expired ones, and deliver messages that are due."""
         self._follow_clock()
         now_ns = time.time_ns()
         self.alarms.set_back(now_ns)
@@ -100,12 +100,12 @@ class AlertDestination(Destination):
         return delivered
 
     def _follow_clock(self) -> None:
-        """If the machine's clock was set forward, alarms do not get older by that."""
+        """If the machine's clock was set forward, keep alarms from ageing by that."""
         if (step_ns := self._clock.look()) > 0:
             self.alarms.set_forward(step_ns)
 
     def _try(self, message: Message) -> None:
-        """Deliver, or give up what will never be accepted; an unexpected exception costs one message."""
+        """Deliver a message, or drop it if it will never be accepted or an unexpected exception occurs."""
         try:
             self.deliver(message)
         except DeliveryError as error:
@@ -135,8 +135,8 @@ class AlertDestination(Destination):
         return count
 
     def _is_silent(self, alert: Alert) -> bool:
-        """Whether an alert is held back. What was sent as open is also sent as ended: an incident that began
-        before a silence would stay open for ever.
+        """Whether an alert is held back. If the begin of an alarm was sent, so is its end; otherwise an
+        incident that began before a silence would stay open for ever.
         """
         alarm, kind = alert["alarm"], alert["kind"]
         if alert["lasted_ns"] is not None and self._begins(kind):
@@ -150,11 +150,11 @@ class AlertDestination(Destination):
         return True
 
     def _begins(self, end: str) -> bool:
-        """Whether the beginning of what a kind of event ends is wanted, too."""
+        """Whether the destination also wants the beginnings of alarms that this kind of event ends."""
         return not self.settings.kinds or _BEGINNING_OF[end] in self.settings.kinds
 
     def _matches(self, alert: Alert, at_ns: int) -> bool:
-        """Whether an alert falls under a silence of now, or of then."""
+        """Whether a silence applies to an alert, now or at `at_ns`."""
         return self._silences is not None and self._silences.match(alert, at_ns) is not None
 
     def is_held_back(self, alarm: Alarm) -> bool:
@@ -162,8 +162,8 @@ class AlertDestination(Destination):
         return alarm.alert["alarm"] in self._silenced
 
     def _end_silences(self, now_ns: int) -> int:
-        """Send what is open and no longer silenced: a silence defers the alert of what outlasts it, by the
-        clock of its shard.
+        """Send open alarms that are no longer silenced: a silence only defers alarms that outlast it, by the
+        clock of their shard.
         """
         if not self._silenced:
             return 0
@@ -209,7 +209,7 @@ class AlertDestination(Destination):
             logger("export").warning("alerts begin without a state", file=str(path), reason=reason)
 
     def _save(self) -> None:
-        """Raises DeliveryError if the disk does not take it: the block is sent again."""
+        """Write the state. Raises DeliveryError if that fails, so that the block is sent again."""
         path = self.context.state
         if path is None:
             return
@@ -229,7 +229,7 @@ class AlertDestination(Destination):
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file whole, or not at all; only its owner reads it."""
+    """Write a file atomically; only its owner can read it."""
     fresh = path.with_name(f"{path.name}.new")
     path.parent.mkdir(mode=0o700, exist_ok=True)
     fresh.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""E-mail: a message for each group of alerts, by a mail server (SMTP)."""
+"""E-mail: one message per group of alerts, through a mail server (SMTP)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SUBJECT = 200
 
 
 class Email(AlertDestination):
-    """The receivers of one mail server. A connection lasts for one message: servers close idle ones."""
+    """The receivers at one mail server. Each message has a connection, since servers close idle ones."""
 
     Settings = EmailSettings
     settings: EmailSettings
 
     def connect(self) -> None:
-        """See whether the server answers, and takes user and password."""
+        """Check whether the server answers, and accepts user and password."""
         with self._server():
             pass
 
@@ -48,7 +48,7 @@ class Email(AlertDestination):
             )
 
     def mail(self, message: Message) -> EmailMessage:
-        """The message, as it is sent."""
+        """The message in the form in which it is sent."""
         settings = self.settings
         mail = EmailMessage(SMTP)
         mail["From"], mail["To"] = settings.sender, ", ".join(settings.to)
@@ -100,7 +100,7 @@ class Email(AlertDestination):
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the same message may be accepted later: not if the server rejected it, or all its receivers."""
+    """Whether a retry may succeed: not if the server rejected the message or all receivers."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return any(status < 500 for status, _ in error.recipients.values())
     if isinstance(error, smtplib.SMTPAuthenticationError):

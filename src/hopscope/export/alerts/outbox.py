@@ -1,4 +1,4 @@
-"""Alerts on their way into messages: grouped, and at a bounded rate for each kind."""
+"""Collects alerts in messages, by group, and limits the rate of messages for each kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .alarms import Alert, fields_of
 from .severity import rank
 
 MAX_MESSAGES = 1000
-"""Messages that wait; the alerts of further groups meet in one more for each kind."""
+"""How many messages may wait; alerts of further groups share one more message per kind."""
 OTHERS = "others"
 
 
@@ -22,25 +22,25 @@ class Message:
     """One message: alerts of one group, or any alerts in order."""
 
     kind: str
-    """Of all its alerts; empty: of any."""
+    """Kind of all its alerts; empty: various kinds."""
     group: dict[str, str]
-    """What its alerts have in common, by the names in `group_by`."""
+    """Common properties of its alerts, by the names in `group_by`."""
     due_ns: int
     alerts: list[Alert] = field(default_factory=list)
     count: int = 0
-    """Alerts, with those that are not listed."""
+    """Number of alerts, including those that are not listed."""
     severity: str = "info"
-    """The highest of all."""
+    """Highest severity of all its alerts."""
 
     @property
     def id(self) -> str:
-        """The same whenever the message is sent."""
+        """Id of the message, the same for every attempt to send it."""
         first = self.alerts[0]
         return f"{first['alarm']}-{first['kind']}"
 
     @property
     def more(self) -> int:
-        """Alerts that are not listed."""
+        """Number of alerts that are not listed."""
         return self.count - len(self.alerts)
 
 
@@ -66,7 +66,7 @@ class RateLimit:
 
 
 class Outbox:
-    """Messages of one destination; `unlisted` counts alerts that a message only counts."""
+    """Messages of one destination; `unlisted` counts alerts that messages count, but do not list."""
 
     def __init__(self, grouping: Grouping) -> None:
         self._grouping = grouping
@@ -74,7 +74,7 @@ class Outbox:
         self._full: deque[Message] = deque()
         self._limits: dict[str, RateLimit] = {}
         self.under_way: Message | None = None
-        """The message that was sent, and perhaps accepted; it does not change any more."""
+        """The message being sent, which may have been accepted already; it no longer changes."""
         self.unlisted = 0
 
     def add(self, alert: Alert, now_ns: int) -> None:
@@ -101,11 +101,11 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether messages wait that can take up no more alerts: blocks are not read before they are gone."""
+        """Whether messages without room for further alerts wait; until they are gone, no blocks are read."""
         return bool(self._full)
 
     def next(self, now_ns: int, ending: bool) -> Message | None:
-        """The message that is to be sent now; None: none is due, or the rate does not allow it."""
+        """The message to send now; None: none is due, or the rate limit does not allow it."""
         if self.under_way is not None:
             return self.under_way
         if self._full:
@@ -127,11 +127,11 @@ class Outbox:
         return None
 
     def done(self) -> None:
-        """The message under way was accepted, or given up."""
+        """The message being sent was accepted, or dropped."""
         self.under_way = None
 
     def dump(self) -> dict[str, Any]:
-        """What waits, for JSON."""
+        """The waiting messages, for JSON."""
         return {
             "under_way": None if self.under_way is None else fields_of(self.under_way),
             "full": [fields_of(message) for message in self._full],
@@ -139,7 +139,7 @@ class Outbox:
         }
 
     def load(self, dumped: dict[str, Any]) -> None:
-        """Take up what waited; messages are those of the grouping of then."""
+        """Restore waiting messages, with the grouping that was in use then."""
         under_way = dumped["under_way"]
         self.under_way = None if under_way is None else Message(**under_way)
         self._full.extend(Message(**each) for each in dumped["full"])
@@ -149,7 +149,7 @@ class Outbox:
 
 
 def _value(alert: Alert, name: str) -> str:
-    """What an alert is about, as text: a node, a port (of a node), a flow or a metric; `-`: none."""
+    """A property of an alert as text: a node, a port (of a node), a flow or a metric; `-`: none."""
     if name == "metric":
         return str(alert["metric"])
     if name == "flow":

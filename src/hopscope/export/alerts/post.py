@@ -1,4 +1,4 @@
-"""Posting JSON by HTTP, for the destinations that do."""
+"""Base of destinations that POST JSON over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANY = tuple(range(300, 600))
 class PostingDestination(AlertDestination):
     """Posts to the `url` of its settings, followed by `path`, with their `token`, or `user` and `password`.
 
-    Errors do not have the address, which may be a key.
+    Errors do not show the address, since it may contain a secret.
     """
 
     path = ""
@@ -29,7 +29,7 @@ class PostingDestination(AlertDestination):
         self._client: HttpClient | None = None
 
     def connect(self) -> None:
-        """Take address and passwords from where they are, and see whether the server answers."""
+        """Read address and passwords, and check whether the server answers."""
         self.close()
         self._url = secret(self.settings.url).rstrip("/" if self.path else "") + self.path
         headers = bearer(getattr(self.settings, "token", ""))
@@ -42,12 +42,12 @@ class PostingDestination(AlertDestination):
         self.look()
 
     def look(self) -> None:
-        """See whether the server answers, with whatever status: most take nothing but a POST."""
+        """Check whether the server answers, with any status, since most accept only POST."""
         assert self._client is not None
         self._client.ask("HEAD", self._url, fine=_ANY)
 
     def post(self, body: Any, key: str = "") -> None:
-        """Post a body as JSON. `key` is the same whenever it is posted. Raises DeliveryError."""
+        """Post a body as JSON. `key` is the same for every attempt. Raises DeliveryError."""
         assert self._client is not None
         content = json.dumps(body, separators=(",", ":")).encode()
         headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})

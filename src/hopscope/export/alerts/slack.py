@@ -1,4 +1,4 @@
-"""Slack, Mattermost, and others that take the same: messages in a channel, by an incoming webhook.
+"""Slack, Mattermost and compatible services: messages in a channel, through an incoming webhook.
 
 A message is its `text`, which all of them show; Slack shows `blocks` instead.  Names of nodes and ports can
 neither mention anyone nor be links: `&`, `<` and `>` are escaped, and an invisible space follows `@`.
@@ -15,7 +15,7 @@ from .post import PostingDestination
 from .texts import Texts, plain
 
 BLOCK = 2900
-"""Most characters of a block; Slack takes 3,000."""
+"""Maximum length of a block; Slack accepts 3,000 characters."""
 ICONS = {"info": ":information_source:", "warning": ":warning:", "critical": ":rotating_light:"}
 TITLE = 1000
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"} | dict.fromkeys("*~`[]|\\", " ")
@@ -23,7 +23,7 @@ _TABLE = str.maketrans(_ESCAPES)
 
 
 def escaped(text: str) -> str:
-    """A value in a text of Slack: no mention, no link, no markup."""
+    """A value escaped for Slack: no mention, no link, no markup."""
     return plain(text).translate(_TABLE)
 
 

@@ -15,7 +15,7 @@ from .texts import plain, values
 SEVERITIES = {"info": 6, "warning": 4, "critical": 2}
 """Informational, warning, critical (RFC 5424 §6.2.1)."""
 DATAGRAM = 2048
-"""Bytes that every receiver of datagrams should take (RFC 5426 §3.2)."""
+"""Size of datagrams that every receiver should accept (RFC 5426 §3.2)."""
 _PARAMETERS = (
     *("kind", "metric", "severity", "value", "limit", "node", "node_id", "port", "port_id", "queue", "flow"),
     *("path", "source", "reason", "since", "lasted", "id", "collector"),
@@ -70,7 +70,7 @@ class Syslog(AlertDestination):
         self._connection = Connection(settings.url, settings, settings.timeout_seconds)
 
     def deliver(self, message: Message) -> None:
-        """Write the alerts of a message; over TCP, until the server's machine has confirmed them."""
+        """Write the alerts of a message; over TCP, wait until the server's machine has confirmed them."""
         assert self._connection is not None
         most = DATAGRAM if self._connection.is_udp else 0
         frames = [self._frame(alert, most) for alert in message.alerts]
@@ -78,7 +78,9 @@ class Syslog(AlertDestination):
         self.context.count("bytes_total", sum(map(len, frames)))
 
     def _frame(self, alert: Alert, most: int) -> bytes:
-        """A datagram of at most `most` bytes; 0: a message after its length (RFC 6587 §3.4.1)."""
+        """A datagram of at most `most` bytes, or, if `most` is 0, a message after its length (RFC 6587
+        §3.4.1).
+        """
         settings = self.settings
         line = self.texts.line(alert)
         found = syslog_message(alert, line, self.context.member, settings.facility, settings.enterprise, most)

@@ -1,4 +1,4 @@
-"""Alerts as texts: the templates of the settings, filled with what an alert is about."""
+"""Alerts as text: the templates of the settings, filled with values of the alert."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .alarms import Alert
 from .outbox import Message
 
 TEXT = 256
-"""Most characters of a name in a text."""
+"""Maximum length of a name in a text."""
 Escape = Callable[[str], str]
 
 
 def plain(text: str, most: int = TEXT) -> str:
-    """One line of printable text: line breaks, control and format characters are spaces."""
+    """One line of printable text: line breaks, control and format characters become spaces."""
     clean = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * most])
     return " ".join(clean.split())[:most]
 
 
 class Texts:
-    """The templates of one destination; `escape` is applied to every value that is put in."""
+    """The templates of one destination; `escape` is applied to every inserted value."""
 
     def __init__(self, settings: AlertSettings, member: str, escape: Escape = plain) -> None:
         self._line, self._page = Template(settings.line), Template(settings.page)
@@ -33,11 +33,11 @@ class Texts:
         self._member, self._escape = member, escape
 
     def line(self, alert: Alert) -> str:
-        """One alert."""
+        """The text of one alert."""
         return _filled(self._line, self._values(alert, self._escape))
 
     def title(self, message: Message) -> str:
-        """A message."""
+        """The title of a message."""
         values = self._values(message.alerts[0], self._escape) | {
             "severity": message.severity,
             "count": str(message.count),
@@ -58,7 +58,7 @@ def _filled(template: Template, values: dict[str, str]) -> str:
 
 
 def values(alert: Alert, member: str) -> dict[str, str]:
-    """The values of `VARIABLES`, as the network has them: not escaped. Empty: without meaning."""
+    """The values of `VARIABLES`, not escaped; empty: not applicable."""
     source, flow, path = alert["source"], alert["flow"], alert["path"]
     node = source["node"] if source else alert["node"]
     port, lasted = alert["port"], alert["lasted_ns"]
@@ -82,7 +82,7 @@ def values(alert: Alert, member: str) -> dict[str, str]:
     }
     if alert["metric"] != Metric.FLOW_PATH.label:
         found["value"] = amount(alert["value"], alert["unit"])
-        if alert["reason"] in (None, ClearReason.VALUE.label):  # else no limit ended the alarm
+        if alert["reason"] in (None, ClearReason.VALUE.label):  # otherwise no limit ended the alarm
             found["limit"] = amount(alert["previous"], "ns" if source else alert["unit"])
     found["place"] = _place(found)
     return found | {"summary": _summary(alert, found)}

@@ -16,7 +16,7 @@ class Webhook(PostingDestination):
     Settings = WebhookSettings
 
     def deliver(self, message: Message) -> None:
-        """Post a message; a copy has the same `id`."""
+        """Post a message; a repeated message has the same `id`."""
         self.post(self._body(message), message.id)
 
     def _body(self, message: Message) -> dict[str, Any]:

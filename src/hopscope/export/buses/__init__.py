@@ -1,1 +1,1 @@
-"""Message buses: NATS, Kafka, Redis streams and MQTT get events in one format."""
+"""Message buses: NATS, Kafka, Redis streams and MQTT, which get events in a common format."""

@@ -9,9 +9,9 @@ CRC-64-AVRO fingerprint of the schema as 8 bytes, little-endian, and the fields 
 | shard, first, last | zigzag varints |
 | events | their number (zigzag varint), the EVENT records, 0; without events only the 0 |
 
-Every Avro library reads it.  The numbers of a record are `fixed` types in little-endian order, not varints,
-so that the records are the bytes of rings, journals and segments: a block is written by one copy, and NumPy
-reads it in place.
+Every Avro library can read it. The numbers of a record are `fixed` types in little-endian order, not varints,
+so that records have the same bytes as in rings, journals and segments: a block is written with one copy, and
+NumPy reads it in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..block import EventBlock
 from ..protobuf import read_varint, varint
 
 SCHEMA_VERSION = 1
-"""Version of `SCHEMA`, and a part of every subject's, topic's and stream's name. A change of EVENT is another
+"""Version of `SCHEMA`, part of the names of subjects, topics and streams. A change of EVENT requires a new
 version.
 """
 _NAMESPACE = f"hopscope.v{SCHEMA_VERSION}"
@@ -39,7 +39,7 @@ _ORDER = ("name", "type", "fields", "symbols", "items", "values", "size")
 
 
 def _record_schema() -> dict[str, Any]:
-    """Schema of EVENT: each field as many bytes as in the record."""
+    """Schema of EVENT; each field has the same size as in the record."""
     known: set[str] = set()
     fields: list[dict[str, Any]] = []
     for name in EVENT.names or ():
@@ -109,7 +109,7 @@ def write_block(block: EventBlock) -> bytes:
 def read_block(message: bytes) -> EventBlock:
     """The block of a message; its records are a view of `message`.
 
-    Raises ValueError for what is not a message of this schema version, cut, or inconsistent.
+    Raises ValueError if it is not a message of this schema version, is cut short, or is inconsistent.
     """
     if message[:2] != _MARKER or len(message) < 10:
         raise ValueError("this is not a block of events")
@@ -141,6 +141,6 @@ def _varint(value: int) -> bytes:
 
 
 def _number(message: bytes, at: int) -> tuple[int, int]:
-    """The zigzag varint at a place, and the place after it. Raises ValueError."""
+    """The zigzag varint at an index, and the index after it. Raises ValueError."""
     found, at = read_varint(message, at)
     return (found >> 1) ^ -(found & 1), at

@@ -1,4 +1,4 @@
-"""Kafka: an idempotent producer; a block is delivered when all replicas in sync have all its messages."""
+"""Kafka: an idempotent producer; a block is delivered once all in-sync replicas have all its messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Kafka(Destination):
         self._waiting = 0
 
     def connect(self) -> None:
-        """Make a producer, and ask for the topic's partitions."""
+        """Make a producer, and query the topic's partitions."""
         from confluent_kafka import KafkaException, Producer
 
         one: KafkaSettings = self.settings
@@ -40,7 +40,7 @@ class Kafka(Destination):
                 {
                     "client.id": "hopscope",
                     "log_level": 0,  # errors are in health and in our log
-                    "partitioner": "murmur2_random",  # that of Java's clients
+                    "partitioner": "murmur2_random",  # the partitioner of the Java client
                     "message.max.bytes": max(1_000_000, one.message_bytes + 100_000),
                     **options,
                     "bootstrap.servers": ",".join(one.brokers),
@@ -73,7 +73,7 @@ class Kafka(Destination):
         self.context.count("bytes_total", size)
 
     def close(self) -> None:
-        """Drop what was not delivered, which is sent again, and close connections."""
+        """Drop undelivered messages, which will be sent again, and close connections."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()

@@ -1,4 +1,4 @@
-"""Messages of a block: of the whole block or of each event, binary or JSON, none too long for the bus."""
+"""Splits a block into messages, whole or per event, binary or JSON, none too long for the bus."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Message:
     id: str
     """`MEMBER-SHARD-FIRST-LAST-TIME` (`EventBlock.id`): letters, digits, `.`, `_` and `-`."""
     key: str
-    """Messages with one key stay in order: a flow's id; of a block, or without flow, `MEMBER-SHARD`."""
+    """Messages with the same key stay in order: a flow's id, or `MEMBER-SHARD` for a block or without a flow.
+    """
     body: bytes
 
 
@@ -48,9 +49,9 @@ class Encoder:
             self.content_type = "application/json"
 
     def messages(self, block: EventBlock, limit: int | None = None) -> Iterator[Message]:
-        """The messages of a block, in order, of at most `limit` bytes, unless a single event has more.
+        """The messages of a block, in order, of at most `limit` bytes unless a single event is longer.
 
-        A long path is in one message, whatever number of records it takes.
+        A long path stays in one message, however many records it has.
         """
         heads = ~continues(block.records)
         heads[:1] = True
@@ -78,12 +79,12 @@ class Encoder:
             yield Message(f"{member}-{first}-{last}-{records['time_ns'][0]}", key, body)
 
     def _lines(self, block: EventBlock, starts: Places) -> list[bytes]:
-        """An event of `present.events.event_object` a line, with the name of its collector."""
+        """One `present.events.event_object` per line, with the name of the collector."""
         return json_lines(block.records[starts], self._names, block.member, long_paths(block.records))
 
 
 _HEADER = 512
-"""Bytes of a body that are kept for what is not events."""
+"""Bytes of a body reserved for fields other than events."""
 
 
 def _cuts(sizes: Places, limit: int) -> Places:
@@ -97,7 +98,7 @@ def _cuts(sizes: Places, limit: int) -> Places:
 
 
 class ShortNames:
-    """Names of nodes and ports, cut to NAME characters."""
+    """Names of nodes and ports, truncated to NAME characters."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

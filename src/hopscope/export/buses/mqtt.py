@@ -14,17 +14,17 @@ from ..tls import tls_context
 from .messages import Encoder, Message, place, safe
 
 WINDOW = 100
-"""Most messages that wait for a confirmation; a broker may take fewer."""
+"""Maximum number of unconfirmed messages; a broker may allow fewer."""
 ALIVE_SECONDS = 30
 MOST = 256 * 1024**2
-"""Bytes of the longest packet (MQTT 5.0 §1.5.5); a broker may take less."""
+"""Maximum size of a packet (MQTT 5.0 §1.5.5); a broker may allow less."""
 HEADER = 1024
-"""Bytes of a packet that are kept for topic and properties."""
+"""Bytes of a packet reserved for topic and properties."""
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
 class Mqtt(Destination):
-    """One broker. The client's thread answers pings and takes confirmations."""
+    """One broker. The client's thread answers pings and receives confirmations."""
 
     Settings = MqttSettings
     settings: MqttSettings
@@ -40,7 +40,7 @@ class Mqtt(Destination):
         self._problem = ""
 
     def connect(self) -> None:
-        """Connect, without a session of before: what was not confirmed is sent again as it was."""
+        """Connect with a clean session; unconfirmed messages are sent again unchanged."""
         import paho.mqtt.client as mqtt
 
         settings = self.settings
@@ -108,7 +108,7 @@ class Mqtt(Destination):
         self._client.publish(topic, message.body, qos=1, properties=properties)
 
     def _wait(self, most: int) -> None:
-        """Wait until at most so many messages are not confirmed."""
+        """Wait until at most `most` messages are unconfirmed."""
         seconds = self.settings.timeout_seconds
         with self._changed:
             self._until = most

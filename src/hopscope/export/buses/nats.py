@@ -17,13 +17,13 @@ from .messages import Encoder, Message, safe
 
 T = TypeVar("T")
 WINDOW = 256
-"""Most messages that wait for an acknowledgement."""
+"""Maximum number of unacknowledged messages."""
 ALIVE_SECONDS = 20
-"""Interval of pings; two without an answer end a connection."""
+"""Interval of pings; after two without an answer, the connection ends."""
 
 
 class Nats(Destination):
-    """One server or cluster. The client's loop runs in a thread of its own, which also answers pings."""
+    """One server or cluster. The client's loop runs in a separate thread, which also answers pings."""
 
     Settings = NatsSettings
     settings: NatsSettings
@@ -41,7 +41,7 @@ class Nats(Destination):
         self._pending: deque[asyncio.Future[Any]] = deque()
 
     def connect(self) -> None:
-        """Connect to a server, and create the stream if asked to and it is missing."""
+        """Connect to a server, and create the stream if it is missing and `create` is set."""
         self.close()
         self._resumed.clear()
         self._loop = LoopThread("nats")
@@ -132,9 +132,9 @@ class Nats(Destination):
             )
 
     async def _missing(self, subject: str, messages: list[Message]) -> list[Message]:
-        """The messages that the stream lacks: they were sent one by one, so those after the newest there.
+        """The messages that the stream lacks: those after its newest, since they were sent one by one.
 
-        The stream itself recognizes a message only for `duplicate_seconds`.
+        The stream itself recognises duplicates only for `duplicate_seconds`.
         """
         from nats.js.errors import NotFoundError
 
@@ -165,7 +165,7 @@ class Nats(Destination):
         await self._acknowledged(0)
 
     async def _acknowledged(self, most: int) -> None:
-        """Wait until at most so many messages are not acknowledged."""
+        """Wait until at most `most` messages are unacknowledged."""
         while len(self._pending) > most:
             newest = self._pending[len(self._pending) - most - 1]
             await asyncio.wait_for(asyncio.shield(newest), self.settings.timeout_seconds)
@@ -176,7 +176,7 @@ class Nats(Destination):
         self._problem = one_line(error)
 
     async def _closed(self) -> None:
-        """What waits for an acknowledgement will not get one."""
+        """Fail all messages that wait for an acknowledgement."""
         for future in self._pending:
             if not future.done():
                 future.set_exception(ConnectionResetError(self._problem or "the connection was closed"))

@@ -1,4 +1,4 @@
-"""Redis streams: a script adds the messages of a block at once, unless the stream has them already."""
+"""Redis streams: a script adds the messages of a block atomically, unless the stream already has them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ for at = 2, #ARGV, 3 do
 end
 return 1
 """
-"""Adds messages, ARGV[2…] being id, key and body of each, to a stream of at most ARGV[1] entries.  It adds
-none if the block is there: only the newest of a shard, so of a stream, is ever sent again.
+"""Adds messages (id, key and body of each in ARGV[2…]) to a stream of at most ARGV[1] entries. It adds none
+if the stream's newest block is the same: only the newest block of a shard is ever sent again.
 """
 
 

@@ -1,1 +1,1 @@
-"""Databases that events go to."""
+"""Databases as destinations of events."""

@@ -1,8 +1,8 @@
 """ClickHouse: events as RowBinary over HTTP, with roll-ups by minute that the server keeps.
 
-Each block is one INSERT with the block's id as its token: a server of today inserts a copy neither into the
-events nor into the roll-ups.  Older ones insert it again; the table then has equal rows until it merges them,
-and `SELECT … FINAL` has each event once.
+Each block is one INSERT with the block's id as its deduplication token: current servers insert a copy neither
+into the events nor into the roll-ups.  Older servers insert it again; the table then has equal rows until it
+merges them, and `SELECT … FINAL` returns each event once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ClickHouse(Destination):
         self._modern = False
 
     def connect(self) -> None:
-        """Create what is missing, if asked to, and write the names of nodes and ports."""
+        """Create missing tables, if `create` is set, and write the names of nodes and ports."""
         settings = self.settings
         self.close()
         headers = {"x-clickhouse-user": settings.user}
@@ -49,7 +49,7 @@ class ClickHouse(Destination):
             self._insert("int_name", names, {})
 
     def _migrate(self, database: str) -> None:
-        """Apply what `int_migration` does not have."""
+        """Apply the migrations that `int_migration` does not list."""
         self._run(f"CREATE DATABASE IF NOT EXISTS {database}")
         self._run(
             f"CREATE TABLE IF NOT EXISTS {database}.int_migration (number UInt32, applied DateTime)"
@@ -63,7 +63,7 @@ class ClickHouse(Destination):
                 self._run(f"INSERT INTO {database}.int_migration SELECT {number}, now()")
 
     def _expire(self, table: str, column: str, days: int) -> None:
-        """Give a table this TTL, unless it has it; 0 leaves the table as it is."""
+        """Give a table this TTL, unless it has it already; 0 leaves the table unchanged."""
         if not days:
             return
         database, ttl = self.settings.database, f"toDateTime({column}) + toIntervalDay({days})"

@@ -1,7 +1,7 @@
 """Tables of ClickHouse, as numbered migrations, and the binary rows of `int_event`.
 
-Two sets of types have the same bytes in RowBinary: those of today, and plain ones for servers before
-MODERN, as Debian's 18.16, which have no DateTime64, IPv6, codecs, or deduplication tokens.
+Two sets of types have the same bytes in RowBinary: current types, and plain types for servers before MODERN,
+such as Debian's 18.16, which lack DateTime64, IPv6, codecs and deduplication tokens.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..block import EventBlock
 from .packed import packed
 
 MODERN = (22, 3)
-"""First version with the types of today and `insert_deduplication_token`."""
+"""First version with the current types and `insert_deduplication_token`."""
 WINDOW = 10_000
-"""Blocks that a table remembers to recognise copies."""
+"""How many blocks a table remembers to recognise copies."""
 
 
 def _enum(codes: Iterable[IntEnum]) -> str:
@@ -29,7 +29,7 @@ def _enum(codes: Iterable[IntEnum]) -> str:
 
 _KIND, _METRIC, _REASON = _enum(list(Kind)[:17]), _enum(Metric), _enum(ClearReason)
 _KIND_2 = _enum(Kind)
-"""Kinds since migration 2."""
+"""Enumeration of kinds since migration 2."""
 _STEADY = " CODEC(Delta, ZSTD(1))"
 _SMALL = " CODEC(ZSTD(1))"
 COLUMNS = (
@@ -57,13 +57,13 @@ COLUMNS = (
     ("shard", "UInt16" + _SMALL, "UInt16"),
     ("sequence", "UInt64" + _STEADY, "UInt64"),
 )
-"""Columns of `int_event` in order: name, type of today, plain type."""
+"""Columns of `int_event` in order: name, current type, plain type."""
 
 
 def migrations(database: str, modern: bool) -> list[list[str]]:
-    """The statements of every migration, by number from 1 on; each may be repeated, none drops data.
+    """The statements of every migration, numbered from 1; each can be repeated, and none drops data.
 
-    A migration that was released never changes: what comes later is a further one.
+    A released migration never changes; later changes are new migrations.
     """
     columns = ", ".join(f"{name} {today if modern else plain}" for name, today, plain in COLUMNS)
     seconds = "time" if modern else "intDiv(time, 1000000000)"
@@ -122,7 +122,7 @@ class RowEncoder:
         )
 
     def rows(self, block: EventBlock) -> bytes:
-        """The rows of a block, at most 155 bytes and the collector's name for each."""
+        """The rows of a block, each at most 155 bytes plus the collector's name."""
         events = block.records
         rows = np.empty(len(events), self._row)
         for name in self._row.names or ():

@@ -23,12 +23,12 @@ class Influx(Destination):
         self._client: InfluxClient | None = None
 
     def connect(self) -> None:
-        """Create the database or bucket, if asked to and it is missing."""
+        """Create the database or bucket if it is missing and `create` is set."""
         self.close()
         self._client = InfluxClient(self.settings, self.settings.timeout_seconds)
 
     def recall(self, block: EventBlock) -> None:
-        """See which points there are."""
+        """Note the points of earlier events."""
         if isinstance(self._encoder, LineEncoder):
             self._encoder.recall(block)
 

@@ -11,7 +11,7 @@ from ..http import HttpClient, basic_auth, bearer
 
 
 class InfluxClient:
-    """A connection to one server; with `create`, the database or bucket is made if it is missing.
+    """A connection to one server; with `create`, a missing database or bucket is created.
 
     Every method raises DeliveryError.
     """

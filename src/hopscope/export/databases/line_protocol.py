@@ -1,9 +1,9 @@
 """Events as line protocol of InfluxDB.
 
-`LineEncoder`: an event is a point of the measurement `int_event` at its time in ns.  Tags are bounded: kind,
-metric, node, port, queue, collector, shard.  The flow is a field.  Points with the same tags and time would
-replace each other: the second and later ones have a tag `n`.  A block that is sent again writes the same
-points, so each is there once.
+`LineEncoder`: an event is a point of the measurement `int_event` at its time in ns. Tags are bounded: kind,
+metric, node, port, queue, collector, shard. The flow is a field. Points with the same tags and time would
+replace each other, so the second and later ones get a tag `n`. A repeated block writes the same points, so no
+point is duplicated.
 
 `IntCollectorEncoder`: the measurements that INTCollector wrote, for dashboards that read them.
 """
@@ -28,16 +28,16 @@ from .twins import Twins
 
 _address = lru_cache(1 << 16)(address)
 MAX_INTEGER = 2**63 - 1
-"""Largest integer of a field; larger values are written as this one."""
+"""Largest integer of a field; larger values are clamped to it."""
 TEXT = 256
-"""Most characters of a name in a tag."""
+"""Maximum length of a name in a tag."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 _PORT_BITS = np.uint64(16)
 
 
 def tag(text: str) -> str:
-    """A tag's value: separators escaped; control characters and backslashes are spaces, as no escape keeps
-    them.
+    """A tag's value, with separators escaped. Control characters and backslashes become spaces, since they
+    cannot be escaped.
     """
     clean = _CONTROL.sub(" ", text[:TEXT]).strip() or "-"
     return clean.replace(",", "\\,").replace("=", "\\=").replace(" ", "\\ ")
@@ -55,11 +55,11 @@ class LineEncoder:
         self._twins: dict[int, Twins] = {}
 
     def recall(self, block: EventBlock) -> None:
-        """See events before those that are encoded next."""
+        """Note the events before those that are encoded next."""
         self._twins_of(block)
 
     def _twins_of(self, block: EventBlock) -> Column:
-        """Of the events that are encoded, counted before filtering: all destinations make the same points."""
+        """Twin numbers of the encoded events, counted before filtering, so that all destinations agree."""
         every = block.every[~continues(block.every)]
         twins = self._twins.setdefault(block.shard, Twins()).of(block, every)
         return twins[np.isin(every["sequence"], block.records["sequence"])]
@@ -122,14 +122,14 @@ class LineEncoder:
 
 
 def _integer(lines: Lines, name: str, values: Column, where: Mask | None = None) -> None:
-    """A field after others, which InfluxDB's integers may be too small for."""
+    """A further field with an integer, clamped to MAX_INTEGER."""
     lines.text(f",{name}=", where)
     lines.number(np.minimum(values, np.uint64(MAX_INTEGER)), where)
     lines.text("i", where)
 
 
 def _values(lines: Lines, records: Records) -> None:
-    """Number and values: hashes of changed paths are text."""
+    """Sequence number and values; hashes of changed paths are text."""
     hashed = (records["metric"] == Metric.FLOW_PATH) & (records["kind"] != Kind.FLOW_RECORD)
     lines.text(" sequence=")
     lines.number(records["sequence"])
@@ -159,14 +159,14 @@ def _flow(lines: Lines, records: Records) -> None:
 
 
 _VALUES = np.array([Kind.NEW_KEY, Kind.CHANGE, Kind.PATH_CHANGE, Kind.PUSH, Kind.VALUE], np.uint8)
-"""Kinds of events that are new values; INTCollector has no others."""
+"""Kinds of events with a new value; INTCollector has no others."""
 _QUEUES = {Metric.QUEUE_OCCUPANCY: "queue_occupancy", Metric.QUEUE_CONGESTION: "queue_congestion"}
 
 
 class IntCollectorEncoder:
-    """New values as INTCollector's exporter writes them: keys are in the measurement's name, in full.
+    """New values as INTCollector's exporter writes them: the measurement's name contains the whole key.
 
-    Times are those of the receipt, not of the switches. Measurements are not bounded.
+    Times are times of reception, not those of the switches. The number of measurements is not bounded.
     """
 
     def encode(self, block: EventBlock) -> bytes:

@@ -12,9 +12,9 @@ Records = npt.NDArray[Any]
 
 
 def packed(rows: Records, lengths: Mapping[str, npt.NDArray[np.integer[Any]]]) -> bytes:
-    """The bytes of packed records [n], of some fields only the first ones.
+    """The bytes of packed records [n], with some fields truncated.
 
-    `lengths` has, by field, the bytes [n] that each row has of it; 0: the field is left out of that row.
+    `lengths` has, by field, how many bytes [n] of it each row has; 0: the field is left out of that row.
     """
     raw: Records = rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
     keep = np.ones(raw.shape, bool)

@@ -2,8 +2,8 @@
 
     FOLDER/date=2026-11-23/hour=06/MEMBER-SHARD-FIRST-LAST-TIME.parquet
 
-A block is one file for each hour that it has events of, named by the block's id, and it appears whole or
-not at all: a copy of a block replaces itself, so each event is there once.
+A block becomes one file for each hour of its events. Files are named by the block's id, and appear
+atomically: a repeated block replaces its files, so no event is duplicated.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Parquet(Destination):
 
     @classmethod
     def check(cls, settings: ParquetSettings) -> None:
-        """S3 needs a client."""
+        """Raises HopscopeError if the S3 client is missing."""
         if _in_bucket(settings) and importlib.util.find_spec("obstore") is None:
             raise HopscopeError(f"S3: the client is missing; install it with: {install_command('s3')}")
 
     def connect(self) -> None:
-        """Make the folder, or look whether the bucket answers."""
+        """Make the folder, or check whether the bucket answers."""
         self.close()
         self._store = Bucket(self.settings) if _in_bucket(self.settings) else Folder(self.settings.folder)
         self._database = connect(_MEMORY_BYTES, _THREADS)
@@ -82,7 +82,7 @@ class Parquet(Destination):
             self.context.count("bytes_total", written)
 
     def _write(self, events: Records, path: Path) -> None:
-        """Events as a Parquet file: the columns of history, and the collector."""
+        """Write events to a Parquet file with the columns of history, and the collector."""
         assert self._database is not None
         columns = f"SELECT *, {quoted(self.context.member)} AS collector"
         version = f"{{{VERSION_KEY}: '{EVENT_VERSION}'}}"
@@ -105,10 +105,10 @@ Writer = Callable[[Path], None]
 
 
 class Store(Protocol):
-    """Where files are put, whole or not at all."""
+    """A place in which files appear atomically."""
 
     def put(self, name: str, write: Writer) -> int:
-        """Put the file that `write` makes there, in place of one of this name. Returns its size, bytes."""
+        """Store the file that `write` makes, replacing any of this name. Returns its size in bytes."""
         ...
 
 
@@ -123,7 +123,7 @@ class Folder:
             raise DeliveryError(f"{folder}: {error.strerror}") from error
 
     def put(self, name: str, write: Writer) -> int:
-        """The file has its name once it is on disk."""
+        """The file gets its name once it is on disk."""
         path = self._folder / name
         part = path.with_name(f".{path.name}.part")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ class Folder:
 
 
 class Bucket:
-    """A bucket, or a part of it. DeliveryError: it does not answer, or does not accept."""
+    """A bucket, or a part of it. DeliveryError: it does not answer, or refuses."""
 
     def __init__(self, settings: ParquetSettings) -> None:
         from obstore.store import S3Store
@@ -163,7 +163,7 @@ class Bucket:
         self._ask(lambda: next(iter(self._store.list(chunk_size=1)), None))
 
     def put(self, name: str, write: Writer) -> int:
-        """The object is there once its last part has arrived."""
+        """The object appears once its last part has arrived."""
         with tempfile.TemporaryDirectory(prefix="hopscope-") as folder:
             path = Path(folder) / "block.parquet"
             write(path)
@@ -172,7 +172,7 @@ class Bucket:
 
     @staticmethod
     def _ask(request: Callable[[], object]) -> None:
-        """A request. Raises DeliveryError for whatever goes wrong: all may be mended at the server."""
+        """Run a request. Any failure is a DeliveryError with retry, since it may be fixed at the server."""
         from obstore.exceptions import BaseError
 
         try:
@@ -192,7 +192,7 @@ def _reason(text: str) -> str:
 
 
 def _certificates(file: Path) -> bytes:
-    """The certificates of a file (PEM). Raises DeliveryError, which names a file that is no good."""
+    """The certificates of a file (PEM). DeliveryError names an invalid file."""
     try:
         ssl.create_default_context(cafile=file)
         return file.read_bytes()
@@ -205,7 +205,7 @@ def _in_bucket(settings: ParquetSettings) -> bool:
 
 
 def _hours(events: Records) -> Iterator[tuple[str, Records]]:
-    """Events by the hour of their time, UTC, with its folder."""
+    """Yield (folder of the hour, events), by UTC hour of the events."""
     hours = events["time_ns"] // _HOUR
     for hour in np.unique(hours).tolist():
         date, _, number = str(np.datetime64(hour, "h")).partition("T")

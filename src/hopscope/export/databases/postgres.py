@@ -1,10 +1,10 @@
 """PostgreSQL, and TimescaleDB: events by binary COPY.
 
-A block is one transaction, which also writes the block's numbers into `int_block`: a copy of it finds them
-there, and writes nothing.  Each event is there once, however often the server or the collector is killed.
+A block is one transaction, which also writes the block's numbers into `int_block`: a copy of the block finds
+them there, and writes nothing. No event is duplicated, however often the server or the collector is killed.
 
-The client is pg8000 (BSD), not psycopg (LGPL): its COPY passes bytes on as they are, so its speed in Python
-does not matter.
+The client is pg8000 (BSD), not psycopg (LGPL): its COPY passes bytes on unchanged, so it does not matter that
+it is written in Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..tls import tls_context
 from .postgres_schema import copy_rows, days, migrations
 
 _MIGRATING = 0x686F70
-"""Advisory lock of those who migrate."""
+"""Advisory lock for migrations."""
 
 
 class Postgres(Destination):
@@ -44,7 +44,7 @@ class Postgres(Destination):
         self._days: set[str] = set()
 
     def connect(self) -> None:
-        """Create what is missing, if asked to, and write the names of nodes and ports."""
+        """Create missing tables, if `create` is set, and write the names of nodes and ports."""
         settings = self.settings
         self.close()
         password = secret(settings.password) if settings.password else None
@@ -68,7 +68,9 @@ class Postgres(Destination):
             self._write_names(self.context.names)
 
     def _migrate(self, schema: str) -> None:
-        """Apply what `int_migration` does not have, in one transaction, one collector at a time."""
+        """Apply the migrations that `int_migration` does not list, in one transaction, one collector at a
+        time.
+        """
         with self._transaction():
             self._run(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
             self._run(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -84,7 +86,7 @@ class Postgres(Destination):
                     self._run(f"INSERT INTO {schema}.int_migration (number) VALUES ({number})")
 
     def _write_names(self, names: Names) -> None:
-        """Names of ports, and of nodes with NO_PORT; the newest name stays."""
+        """Write names of ports, and of nodes with NO_PORT; newer names replace older ones."""
         rows = [(node, NO_PORT, name) for node, name in names.nodes.items()]
         rows += [(node, port, name) for (node, port), name in names.ports.items()]
         with self._transaction():
@@ -94,11 +96,11 @@ class Postgres(Destination):
                     " ON CONFLICT (node_id, port) DO UPDATE SET name = excluded.name",
                     node=node,
                     port=port,
-                    name=name.replace("\0", "\N{REPLACEMENT CHARACTER}"),  # no text has it
+                    name=name.replace("\0", "\N{REPLACEMENT CHARACTER}"),  # invalid in text
                 )
 
     def send(self, block: EventBlock) -> None:
-        """Write a block in one transaction, unless it is there."""
+        """Write a block in one transaction, unless it has been written already."""
         schema = self.settings.schema_name
         with _named(), self._transaction():
             fresh = self._run(
@@ -119,7 +121,7 @@ class Postgres(Destination):
         self.context.count("bytes_total", len(rows))
 
     def _partitions(self, events: Records) -> set[str]:
-        """Make the partitions of the days that events are of; returns the days."""
+        """Create the partitions for the days of the events; returns the days."""
         if self._hypertable or not self.settings.create:
             return set()
         wanted = set(days(events))
@@ -143,7 +145,7 @@ class Postgres(Destination):
         self._run("COMMIT")
 
     def _run(self, statement: str, **given: Any) -> Any:
-        """Rows of the answer of one statement."""
+        """The rows that a statement returns."""
         return self._connection.run(statement, **given)
 
     def close(self) -> None:
@@ -157,7 +159,7 @@ class Postgres(Destination):
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Errors of the client as DeliveryError: rejected values fail again, anything else may pass."""
+    """Convert errors of the client to DeliveryError: rejected values are final, all else is retried."""
     try:
         yield
     except (Error, OSError) as error:

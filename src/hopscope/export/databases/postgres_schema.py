@@ -38,10 +38,10 @@ _ARRAY_HEADER, _EMPTY_ARRAY = 20, 12
 
 
 def migrations(schema: str, hypertable: bool) -> list[list[str]]:
-    """The statements of every migration, by number from 1 on; none drops anything.
+    """The statements of every migration, numbered from 1; none drops anything.
 
-    `hypertable`: the server has TimescaleDB. A migration that was released never changes: what comes later
-    is a further one.
+    `hypertable`: the server has TimescaleDB. A released migration never changes; later changes are new
+    migrations.
     """
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
     table = f"CREATE TABLE IF NOT EXISTS {schema}.int_event ({columns})"
@@ -69,7 +69,7 @@ def migrations(schema: str, hypertable: bool) -> list[list[str]]:
 
 
 def days(events: Records) -> list[str]:
-    """The days, UTC, that events are of, as `2026-11-23`."""
+    """The UTC days of events, such as `2026-11-23`."""
     return [str(np.datetime64(day, "D")) for day in np.unique(events["time_ns"] // (86_400 * 10**9)).tolist()]
 
 
@@ -77,9 +77,9 @@ class _Column(NamedTuple):
     """A column of n rows."""
 
     body: npt.NDArray[Any]
-    """Its bytes [n], of fixed size."""
+    """Values [n] of fixed size in bytes."""
     length: npt.NDArray[np.integer[Any]] | int
-    """How many of them are meant: by row [n], -1 is NULL; or in every row."""
+    """How many of these bytes are used, by row [n] (-1: NULL) or for all rows."""
 
 
 def copy_rows(block: EventBlock) -> bytes:

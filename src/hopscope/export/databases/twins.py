@@ -1,4 +1,4 @@
-"""Events that would be the same point of a time series: numbered, so that none replaces another."""
+"""Numbers events that would be the same point of a time series, so that none replaces another."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from ..block import EventBlock
 from ..rendering import Column
 
 WINDOW = 1 << 17
-"""Twins that are at most as many events apart get different numbers."""
+"""Twins that are at most this many events apart get different numbers."""
 
 
 class Twins:
-    """How many earlier events of a shard have the same tags and time as each.
+    """Counts, for each event, the earlier events of its shard with the same tags and time.
 
-    Records of flows have the time of the last report, but come when the flow expires or is evicted: those of
-    one time are many events apart. Events count as earlier from the last but one multiple of WINDOW on: what
-    is counted depends on sequences alone, and another process that has seen them counts the same.
+    Flow records have the time of the last report, but are written when the flow expires or is evicted, so
+    records with the same time may be many events apart. Earlier events are counted from the last but one
+    multiple of WINDOW on: the result depends only on sequences, so another process that has seen them counts
+    the same.
     """
 
     def __init__(self) -> None:
         self._window = 0
         self._earlier = self._keys = np.empty(0, np.uint64)
-        """Keys of the window before, and of this one, in order."""
+        """Keys of the previous and the present window, in order."""
         self._answer: tuple[str, Column] = "", self._keys
 
     def of(self, block: EventBlock, records: Records) -> Column:
-        """Uint64 [n] for the records of a block, the same if it is asked for again."""
+        """The counts for the records of a block, uint64 [n]; repeated calls return the same."""
         if block.id == self._answer[0]:
             return self._answer[1]
         windows, keys = records["sequence"] // WINDOW, _place_and_time(records)

@@ -1,4 +1,4 @@
-"""Events as data records of IPFIX, made from columns."""
+"""Converts events to data records of IPFIX, column by column."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _MILLION = np.uint64(10**6)
 def data_records(events: Records) -> Iterator[tuple[Template, Records]]:
     """EVENT records [n] as data records, by template.
 
-    The path and the latency of a flow record are one data record. Nodes of a path beyond the eighth are in
-    event records of their own, as in history.
+    The path and the latency of a flow record form one data record. Path nodes beyond the eighth are in
+    separate event records, as in history.
     """
     latency, latency_of = _latencies(events)
     flow_record = (events["kind"] == Kind.FLOW_RECORD) & (events["metric"] == Metric.FLOW_PATH)
@@ -57,9 +57,9 @@ def data_records(events: Records) -> Iterator[tuple[Template, Records]]:
 
 
 def _latencies(events: Records) -> tuple[Column, Mask]:
-    """Index of the record with the latency of each flow record, -1: none; which records are such.
+    """(index of the record with each flow record's latency, -1: none; mask of these latency records).
 
-    It follows the records of the path.
+    The latency follows the records of the path.
     """
     count = len(events)
     latency = np.full(count, -1)
@@ -100,7 +100,7 @@ _SIDES = {
     "destinationIPv4Address": "dst",
     "destinationIPv6Address": "dst",
 }
-"""Side of the flow in EVENT by element; the address of a source of reports is in `src`."""
+"""Side of the flow in EVENT, by element; `src` is also the address of a source of reports."""
 _FIELDS = {
     "sourceTransportPort": "sport",
     "destinationTransportPort": "dport",

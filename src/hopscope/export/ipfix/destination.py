@@ -1,4 +1,4 @@
-"""IPFIX over UDP, TCP or TLS: a transport session of observation domains, one for each shard."""
+"""IPFIX over UDP, TCP or TLS: a transport session with one observation domain per shard."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Domain:
     sequence: int = 0
     """Data records sent in this session, modulo 2**32."""
     templates_due: float = 0.0
-    """When templates are sent again, by time.monotonic."""
+    """When to send templates again, by time.monotonic."""
 
     def message(self, content: bytes, records: int) -> bytes:
-        """A message with `content`, sets of this many data records."""
+        """A message with `content`: sets with `records` data records."""
         length = _HEADER.size + len(content)
         head = _HEADER.pack(IPFIX, length, int(time.time()), self.sequence, self.number)
         self.sequence = (self.sequence + records) % 2**32
@@ -59,7 +59,7 @@ class Ipfix(Destination):
         self._domains = {}
 
     def send(self, block: EventBlock) -> None:
-        """Send a block; over TCP, return when the collector's machine has acknowledged it."""
+        """Send a block; over TCP, return once the collector's machine has acknowledged it."""
         assert self._connection is not None
         settings = self.settings
         domain = self._domains.get(block.shard)

@@ -1,6 +1,6 @@
-"""Templates of IPFIX (RFC 7011 §3.4): which elements a data record has, in NumPy's form and on the wire.
+"""Templates of IPFIX (RFC 7011 §3.4): the elements of data records, as NumPy types and on the wire.
 
-Elements without a number at IANA are enterprise-specific; an options template describes them (RFC 5610).
+Elements without a number from IANA are enterprise-specific; an options template describes them (RFC 5610).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...detect.records import PATH_PART
 from ...wire.ipfix import layout
 
 _ENTERPRISE = 0x8000
-"""Bit of an element's number: an enterprise number follows the length (RFC 7011 §3.2)."""
+"""Bit of an element's number which says that an enterprise number follows the length (RFC 7011 §3.2)."""
 _TYPES = {">u1": 1, ">u2": 2, ">u4": 3, ">u8": 4, f">u4x{PATH_PART}": 0}
 """Abstract data types (IANA registry "IPFIX Information Element Data Types"); 0: octetArray."""
 _QUANTITY, _IDENTIFIER = 1, 4
@@ -31,7 +31,7 @@ class Element:
     name: str
     number: int
     form: str
-    """Its NumPy type; `x` and a number: several of them."""
+    """Its NumPy type; with `x` and a number, an array of it."""
     own: bool = False
     """Whether it is enterprise-specific."""
     semantics: int = _IDENTIFIER
@@ -113,12 +113,12 @@ FLOW_4, FLOW_6, DELAYED_FLOW_4, DELAYED_FLOW_6 = (
     for delay in ((), _DELAY)
     for addresses in (_ADDRESSES_4, _ADDRESSES_6)
 )
-"""Flow records: of IPv4 and IPv6, without and with the flow's latency."""
+"""Flow records for IPv4 and IPv6, without and with the flow's latency."""
 EVENT_4, EVENT_6, EVENT_OTHER = (
     Template(next(_numbers), (*about, *_EVENT))
     for about in ((*_ADDRESSES_4, *_FLOW), (*_ADDRESSES_6, *_FLOW), _SOURCE)
 )
-"""Events of flows of IPv4 and IPv6; other events, about a source of reports or none."""
+"""Events of IPv4 and IPv6 flows; other events, with or without a source of reports."""
 TEMPLATES = (FLOW_4, FLOW_6, DELAYED_FLOW_4, DELAYED_FLOW_6, EVENT_4, EVENT_6, EVENT_OTHER)
 OWN = tuple(
     sorted(
@@ -133,7 +133,7 @@ _TYPE_TEMPLATE = next(_numbers)
 def sets(enterprise: int) -> list[tuple[bytes, int]]:
     """The sets that a reader needs before any data, and how many data records each has.
 
-    They are the templates, and what the enterprise-specific elements are (RFC 5610 §3.9).
+    They are the templates, and descriptions of the enterprise-specific elements (RFC 5610 §3.9).
     """
     scope = ((346, 4), (303, 2))  # privateEnterpriseNumber, informationElementId
     about = ((339, 1), (344, 1), (341, layout.VARIABLE))  # data type, semantics, name
@@ -150,7 +150,7 @@ def sets(enterprise: int) -> list[tuple[bytes, int]]:
 
 
 def encode_set(number: int, content: bytes) -> bytes:
-    """A set with its header (RFC 7011 §3.3.2): once per message, in a quarter of the time of wire's."""
+    """A set with its header (RFC 7011 §3.3.2); for each message, in a quarter of the time of wire's."""
     return struct.pack(">HH", number, 4 + len(content)) + content
 
 

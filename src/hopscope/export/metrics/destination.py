@@ -1,4 +1,4 @@
-"""What a destination of metrics is, and one round of metrics."""
+"""The interface of destinations of metrics, and one round of metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..destination import AnyDestination
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All metrics of a moment."""
+    """All metrics at one moment."""
 
     time_ms: int
     """When they were taken, ms since the epoch."""
@@ -24,8 +24,10 @@ class Round:
 
 
 class MetricsDestination(AnyDestination, ABC):
-    """One place that metrics go to."""
+    """A destination of metrics."""
 
     @abstractmethod
     def send(self, taken: Round) -> None:
-        """Deliver a round, and return when the destination has it; it may be called again with the same."""
+        """Deliver a round, and return when the destination has it; it may be called again with the same
+        round.
+        """

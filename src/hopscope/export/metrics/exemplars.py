@@ -1,4 +1,4 @@
-"""Exemplars: for the buckets of a latency's histogram, the newest event with a value in that bucket."""
+"""Exemplars: for each bucket of a latency histogram, the newest event with a value in it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ...detect.records import NO_NODE, Kind, Metric
 from ...wire.records import Records
 
 _MEASURED = (Kind.NEW_KEY, Kind.CHANGE, Kind.THRESHOLD, Kind.RAISED, Kind.PUSH, Kind.VALUE)
-"""Kinds of events whose value is that of one packet."""
+"""Kinds of events whose value belongs to a single packet."""
 Place = tuple[int, int | None, int | None]
 """Metric, node and port; None: all."""
 Shown = Sequence[Exemplar | None]
-"""An exemplar for each bucket that has one."""
+"""For each bucket an exemplar, or None."""
 
 
 class Exemplars:
-    """Of EVENT records; `bounds` uint64 [b] are the upper edges of the buckets, ns, to which +Inf is added.
+    """Exemplars from EVENT records; `bounds`: upper edges of the buckets in ns, uint64 [b], without +Inf.
 
-    Labels are `event_id`, as in the API, and `flow`: 16 hexadecimal digits.
+    Labels are `event_id`, as in the API, and `flow`, 16 hexadecimal digits.
     """
 
     def __init__(self, events: Records, bounds: npt.NDArray[np.uint64]) -> None:

@@ -1,12 +1,13 @@
-"""Counters and state as families of metrics: what `/metrics` shows, and what is pushed (`sender`).
+"""Counters and state as families of metrics, for `/metrics` and for pushing (`sender`).
 
 A label is a worker, a reason, a kind, a switch, a port, a queue or a source; a flow only if top flows are
-asked for.  A family has at most `SERIES` series: the cardinality stays bounded however many switches report.
-A storm of reports about made-up sources or switches fills tables with rows that are others at the next
-scrape: if many rows have few samples, these have no series, so a database gets no new ones by the thousand.
+enabled. A family has at most `SERIES` series, so the cardinality stays bounded however many switches report.
+A storm of reports about made-up sources or switches fills the tables with rows that differ at each scrape.
+Therefore, if many rows have few samples, these rows get no series, and a database does not get thousands of
+new ones.
 
-Histograms have a bucket for each octave. A bin of the distributions counts in the first bucket that holds all
-of it: exact for logarithmic bins, whose edges are the buckets' too.
+Histograms have a bucket for each octave. A bin of the distributions counts in the first bucket that contains
+it completely, which is exact for logarithmic bins, since their edges include the buckets' edges.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ from ..counters import EXPORTS, LOST, names_of, read_counters
 from .exemplars import Exemplars, Shown
 
 SERIES = 5000
-"""Most series of one family about switches or sources; those with the most samples are kept."""
+"""Maximum number of series in a family about switches or sources; those with the most samples are kept."""
 STEADY, FLEETING = 8, 1000
-"""If more rows than FLEETING have fewer samples than STEADY, such rows have no series. In `fair_kernel` they
-are the first to make room.
+"""If more than FLEETING rows have fewer than STEADY samples, such rows get no series. In `fair_kernel` they
+are the first to be replaced.
 """
 BUCKETS = np.array([2**octave - 1 for octave in range(8, 35)], np.uint64)
 """Upper edges of the buckets of a latency, ns: from 256 ns to 17 s."""
 PERCENTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "100": 1.0}
 Single = CounterMetricFamily | GaugeMetricFamily
-"""Families with one value for each set of labels."""
+"""Families with a single value for each set of labels."""
 Family = Single | HistogramMetricFamily
 
 _PORT_FAMILIES = (
@@ -96,10 +97,10 @@ _INTERFACE_TEXTS = {
 
 
 class Families(Collector):
-    """All metrics of a collector, from snapshots taken when they are asked for.
+    """All metrics of a collector, from snapshots taken on demand.
 
-    `stores` is the folder of a translator or a software NIC, `top` says which flows have series of their own,
-    `more` has counters of processes that this room does not know.
+    `stores` is the folder of a translator or a software NIC, `top` says which flows get their own series,
+    `more` has counters of processes that this package does not know.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Families(Collector):
         self._left_out = 0
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: the metrics depend on the moment."""
+        """Empty, since the metrics depend on the moment."""
         return ()
 
     def collect(self) -> Iterable[Family]:
@@ -142,7 +143,7 @@ class Families(Collector):
         yield from self._switches()
 
     def _switches(self) -> Iterable[Family]:
-        """Switches that the controller reaches; none if the settings have none."""
+        """Switches that the controller reaches; empty if the settings have none."""
         labels = ["switch", "node", "kind"]
         up = GaugeMetricFamily(
             "hopscope_switch_up", "1 if the controller reaches the switch and may change it.", labels=labels
@@ -234,8 +235,8 @@ class Families(Collector):
         )
 
     def _bounded(self, rows: Records, count: str) -> Records:
-        """Rows that have series, by the field that counts their samples. Interfaces, which no report can make
-        up, have the time of the last answer instead.
+        """The rows that get series; `count` is the field that counts their samples. For interfaces, which no
+        report can make up, it is the time of the last answer.
         """
         kept = rows
         if np.count_nonzero(rows[count] < STEADY) > FLEETING:
@@ -381,7 +382,7 @@ class Families(Collector):
         yield coverage
 
     def _interfaces(self, rows: Records) -> Iterable[Family]:
-        """Counters that devices answered by SNMP or gNMI; none if none was asked."""
+        """Counters that devices returned by SNMP or gNMI; empty if no device is polled."""
         if not len(rows):
             return
         labels = ["node", "node_name", "port", "port_name"]
@@ -427,7 +428,7 @@ class Families(Collector):
 
 
 def _buckets(one: Distribution, exemplars: Shown) -> list[Any]:
-    """Cumulative counts by upper edge in seconds, as text, with an exemplar if there is one."""
+    """Cumulative counts by upper edge (seconds, as text), with an exemplar if available."""
     order = np.argsort(one.upper, kind="stable")
     below = np.append(np.uint64(0), np.cumsum(one.counts[order]))
     ends = np.searchsorted(one.upper[order], BUCKETS, side="right")
@@ -451,7 +452,7 @@ def _flow_latency(flows: Records) -> Family:
 
 
 def _top_flows(flows: Records, top: TopFlowSettings) -> Iterable[Family]:
-    """The flows that are highest by a measure; none by default, since each new one is a new series."""
+    """The highest flows by a measure; off by default, since each new flow is a new series."""
     labels = ["flow", "src", "dst", "sport", "dport", "proto"]
     latency = GaugeMetricFamily(
         "hopscope_top_flow_latency_seconds", "Mean latency of one of the top flows.", labels=labels
@@ -474,7 +475,7 @@ def _top_flows(flows: Records, top: TopFlowSettings) -> Iterable[Family]:
 
 
 def _of_file(file: CounterFile, folder: Path) -> Iterable[Family]:
-    """The counters of a file; none if all are zero, as if the process never ran."""
+    """The counters in a file; empty if all are zero, which means that the process never ran."""
     counts = file.read(folder)
     if not any(counts.values()):
         return

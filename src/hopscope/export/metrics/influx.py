@@ -1,4 +1,4 @@
-"""Metrics as line protocol of InfluxDB: measurements `int_*` of what switches report, `hopscope` of the rest.
+"""Metrics as line protocol of InfluxDB: measurements `int_*` for values from switches, `hopscope` for others.
 
 Tags are the labels of the families; `node` and `port` are names, `node_id` and `port_id` numbers, as in
 `int_event`.
@@ -32,11 +32,11 @@ MEASUREMENTS = {
     "hopscope_top_flow_packets": ("int_flow", "packets"),
     "hopscope_end_to_end_latency_seconds": ("int_flow", "end_to_end_latency_seconds"),
 }
-"""Measurement and field by family; what follows the family's name is added to the field."""
+"""Measurement and field by family; a suffix after the family's name is appended to the field."""
 OTHERS = "hopscope"
-"""Measurement of all other families; their field is the metric's name."""
+"""Measurement of all other families, with the metric's name as field."""
 LINES = 5000
-"""Most lines of one request."""
+"""Maximum number of lines in one request."""
 _TAGS = {"node": "node_id", "node_name": "node", "port": "port_id", "port_name": "port"}
 
 
@@ -48,12 +48,12 @@ class InfluxMetrics(MetricsDestination):
         self._client: InfluxClient | None = None
 
     def connect(self) -> None:
-        """Create the database or bucket, if asked to and it is missing."""
+        """Create the database or bucket if it is missing and `create` is set."""
         self.close()
         self._client = InfluxClient(self.settings, self.settings.timeout_seconds)
 
     def send(self, taken: Round) -> None:
-        """Write a point for each sample, some thousand at a time."""
+        """Write a point for each sample, a few thousand at a time."""
         assert self._client is not None
         lines = list(lines_of(taken, self.context.member))
         for at in range(0, len(lines), LINES):

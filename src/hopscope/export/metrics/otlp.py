@@ -17,9 +17,9 @@ from ..protobuf import bytes_field, double_field, fixed_field, number_field, tex
 from .destination import MetricsDestination, Round
 
 POINTS = 5000
-"""Most points of one request, unless one metric has more."""
+"""Maximum number of points in one request, unless a single metric has more."""
 TEXT = 1024
-"""Most characters of an attribute's value."""
+"""Maximum length of an attribute's value."""
 _METRICS = 2
 """Field of ScopeMetrics."""
 _GAUGE, _SUM, _HISTOGRAM = 5, 7, 9
@@ -40,14 +40,14 @@ class OtlpMetrics(MetricsDestination):
         self._starts = Starts()
 
     def connect(self) -> None:
-        """Ask by an empty request whether the receiver takes metrics."""
+        """Check with an empty request whether the receiver accepts metrics."""
         self.close()
         settings = self.settings
         self._client = OtlpClient(settings, "metrics", self.context.member, settings.timeout_seconds)
         self._client.send(b"")
 
     def send(self, taken: Round) -> None:
-        """Post the metrics of a round, some thousand points at a time."""
+        """Post the metrics of a round, a few thousand points at a time."""
         assert self._client is not None
         rejected, problem = 0, ""
         for metrics in requests(taken, self._starts):
@@ -66,26 +66,26 @@ class OtlpMetrics(MetricsDestination):
 
 
 class Starts:
-    """When each cumulative series began: at its first round, and again whenever its value falls.
+    """The start of each cumulative series: its first round, and a new start whenever its value falls.
 
-    Receivers take the first point of a series, whose start is its own time, for one whose start is unknown
-    (OpenTelemetry metrics data model, "Cumulative streams: handling unknown start time").
+    For receivers, a first point whose start equals its own time has an unknown start (OpenTelemetry metrics
+    data model, "Cumulative streams: handling unknown start time").
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Labels], tuple[int, int, float]] = {}
 
     def of(self, name: str, labels: Labels, value: float, time_ms: int) -> int:
-        """The start of a series in ms, of which this is the value at a time."""
+        """The start, in ms, of the series with this value at `time_ms`."""
         start, last_ms, last = self._known.get((name, labels), (time_ms, time_ms, -math.inf))
         if value < last:
-            start = max(last_ms, start + 1)  # another one, also if it fell in its second round
+            start = max(last_ms, start + 1)  # a new start, even if the value fell in the second round
         if time_ms >= last_ms:
             self._known[name, labels] = start, time_ms, value
         return start
 
     def forget(self, time_ms: int) -> None:
-        """Forget the series that were not in the round of this time."""
+        """Forget the series that were absent from the round at this time."""
         self._known = {key: known for key, known in self._known.items() if known[1] >= time_ms}
 
 
@@ -120,7 +120,7 @@ def _metric(family: Metric, points: Sequence[bytes]) -> bytes:
 
 
 def _points(family: Metric, time_ms: int, starts: Starts) -> Iterator[bytes]:
-    """NumberDataPoint or HistogramDataPoint of each series; none for values that are not numbers."""
+    """A NumberDataPoint or HistogramDataPoint for each series, except for values that are not numbers."""
     if family.type == "histogram":
         yield from _histograms(family, time_ms, starts)
         return
@@ -168,7 +168,7 @@ def _exemplar(one: Exemplar) -> bytes:
 
 
 def _by_series(samples: Iterable[Sample]) -> Iterator[tuple[Labels, list[Sample]]]:
-    """Samples of a histogram by their labels without that of the bucket."""
+    """Samples of a histogram, by their labels other than the bucket's."""
     found: dict[Labels, list[Sample]] = {}
     for sample in samples:
         found.setdefault(_labels(sample), []).append(sample)
@@ -176,5 +176,5 @@ def _by_series(samples: Iterable[Sample]) -> Iterator[tuple[Labels, list[Sample]
 
 
 def _labels(sample: Sample) -> Labels:
-    """Labels that have a value, but not a bucket's."""
+    """Nonempty labels, except the bucket's."""
     return tuple((name, text[:TEXT]) for name, text in sample.labels.items() if text and name != "le")

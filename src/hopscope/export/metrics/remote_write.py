@@ -20,16 +20,16 @@ from ..protobuf import bytes_field, double_field, number_field, text_field, vari
 from .destination import MetricsDestination, Round
 
 SERIES = 2000
-"""Most series of one request."""
+"""Maximum number of series in one request."""
 TEXT = 1024
-"""Most characters of a label's value."""
+"""Maximum length of a label's value."""
 _TYPES = {"counter": 1, "gauge": 2, "histogram": 3}
 """`MetricType` of both versions."""
 _CONTENT = {
     1: ("application/x-protobuf", "0.1.0"),
     2: ("application/x-protobuf;proto=io.prometheus.write.v2.Request", "2.0.0"),
 }
-"""Content type, and version of the protocol in the header, by version of the settings."""
+"""Content type and protocol version for the headers, by version in the settings."""
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[Labels, float, Exemplar | None]
 
@@ -44,7 +44,7 @@ class RemoteWrite(MetricsDestination):
         self._describe = True
 
     def connect(self) -> None:
-        """Read the secrets, and ask by an empty request whether the server takes samples."""
+        """Read the secrets, and check with an empty request whether the server accepts samples."""
         settings = self.settings
         self.close()
         kind, version = _CONTENT[settings.version]
@@ -60,7 +60,7 @@ class RemoteWrite(MetricsDestination):
         self._describe = True
 
     def send(self, taken: Round) -> None:
-        """Post the samples of a round, some thousand series at a time."""
+        """Post the samples of a round, a few thousand series at a time."""
         if self.settings.version == 2:
             for described in batches(self._samples(taken.families), SERIES):
                 self._post(request_2(described, taken.time_ms))
@@ -73,7 +73,7 @@ class RemoteWrite(MetricsDestination):
             self._post(request_1(batch, taken.time_ms))
 
     def _samples(self, families: Iterable[Metric]) -> Iterator[tuple[Metric, Labels, float, Exemplar | None]]:
-        """Family, labels sorted by name, value, exemplar of a bucket."""
+        """Yield (family, labels sorted by name, value, exemplar of a bucket)."""
         for family in families:
             for sample in family.samples:
                 labels = {**self._common, **sample.labels, "__name__": sample.name}
@@ -145,7 +145,7 @@ def metadata_1(families: Iterable[Metric]) -> bytes:
 
 
 def request_2(samples: Iterable[tuple[Metric, Labels, float, Exemplar | None]], time_ms: int) -> bytes:
-    """`io.prometheus.write.v2.Request` of these samples: texts are in a table, each once."""
+    """`io.prometheus.write.v2.Request` of these samples; each text is stored once in a table."""
     table: dict[str, int] = {"": 0}
 
     def refs(labels: Iterable[tuple[str, str]]) -> bytes:

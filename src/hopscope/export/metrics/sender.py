@@ -1,6 +1,6 @@
 """The thread of one destination of metrics: takes a round at each interval, and delivers rounds in order.
 
-Rounds that a destination does not take wait in memory, a bounded number of them.
+A bounded number of rounds that the destination has not accepted yet wait in memory.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class MetricsSender(DeliveryThread[MetricsDestination]):
         self._settings = destination.settings
         self._waiting: deque[Round] = deque()
         self._due = time.monotonic()
-        """When the next round is taken; after the last one never."""
+        """When to take the next round; never after the last one."""
 
     def _turn(self, ending: bool) -> bool:
-        """Take a round if it is due, and deliver the oldest that waits."""
+        """Take a round if one is due, and deliver the oldest waiting round."""
         self._take_due(ending)
         if not self._waiting:
             return False

@@ -51,7 +51,7 @@ class OtlpClient:
 
 
 def partial_success(answer: bytes) -> tuple[int, str]:
-    """How many items a receiver rejected of those it took, and why; what is not OTLP rejects none."""
+    """How many items of a request the receiver rejected, and why; an answer that is not OTLP rejects none."""
     try:
         for field, part in fields(answer):
             if field == 1 and isinstance(part, bytes):

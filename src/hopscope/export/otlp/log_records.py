@@ -1,6 +1,6 @@
 """Events as LogRecords of OTLP (opentelemetry/proto/logs/v1), made from columns.
 
-Attributes have the names of OpenTelemetry's semantic conventions if it has one, else begin with `hopscope.`.
+Attributes have names from OpenTelemetry's semantic conventions if one fits; others begin with `hopscope.`.
 An event takes 1.9 us; with the `opentelemetry-proto` package it takes 32 us (`bench/export_records.py`).
 """
 
@@ -23,11 +23,11 @@ from ..rendering import Column, Lines, Mask
 from .client import attribute, key_value
 
 CLOCK_NS = 60 * 10**9
-"""How far a switch's clock may be from the receipt to be taken for the time of day."""
+"""A switch's clock counts as time of day if it differs by at most this from the time of reception."""
 MAX_INTEGER = 2**63 - 1
 """Largest integer of OTLP; larger values are written as this one."""
 TEXT = 256
-"""Most characters of a name."""
+"""Maximum length of a name."""
 LOG_RECORDS = 2
 """Field of ScopeLogs."""
 _TIME, _SEVERITY, _SEVERITY_TEXT, _BODY, _ATTRIBUTES, _OBSERVED, _EVENT_NAME = 1, 2, 3, 5, 6, 11, 12
@@ -41,7 +41,7 @@ _PORT_BITS = np.uint64(16)
 
 
 def _of_kind(code: int, label: str) -> bytes:
-    """What the kind of an event decides: severity, name, an attribute."""
+    """The fields that depend on the kind of an event: severity, name, an attribute."""
     number, text = _SEVERITIES[severity_of_kind(code)]
     return (
         number_field(_SEVERITY, number)
@@ -52,7 +52,7 @@ def _of_kind(code: int, label: str) -> bytes:
 
 
 def _of_metric(code: int, label: str) -> bytes:
-    """Attributes that the metric of an event decides."""
+    """The attributes that depend on the metric of an event."""
     if code == Metric.NONE:
         return b""
     found = attribute(_ATTRIBUTES, "hopscope.metric", label)
@@ -124,7 +124,7 @@ class LogEncoder:
         lines.choice(found, at, with_port)
 
     def _identity(self, lines: Lines, events: Records, shard: int) -> None:
-        """Shard and number, and an id by which copies of the record are known."""
+        """Shard and sequence number, and an id by which copies of the record can be recognised."""
         lines.text(key_value(_ATTRIBUTES, "hopscope.shard", number_field(_INTEGER, shard)))
         _integer(lines, "hopscope.sequence", events["sequence"])
         with _text(lines, "log.record.uid"):
@@ -135,7 +135,7 @@ class LogEncoder:
 
 
 def _times(lines: Lines, events: Records) -> None:
-    """When it happened: by the switch's clock if that is the time of day, else when it was received."""
+    """Time of the event: by the switch's clock if it shows the time of day, otherwise time of reception."""
     received, switch = events["time_ns"].astype(np.uint64), events["switch_ns"]
     apart = np.maximum(received, switch) - np.minimum(received, switch)
     for field, times in ((_TIME, np.where(apart < CLOCK_NS, switch, received)), (_OBSERVED, received)):
@@ -145,7 +145,7 @@ def _times(lines: Lines, events: Records) -> None:
 
 @contextmanager
 def _value(lines: Lines, key: str, where: Mask | None) -> Iterator[None]:
-    """An attribute; what is added within is the content of its AnyValue."""
+    """An attribute; parts added within the context are the content of its AnyValue."""
     with lines.message(_ATTRIBUTES, where):
         lines.text(text_field(1, key), where)
         with lines.message(2, where):
@@ -154,13 +154,13 @@ def _value(lines: Lines, key: str, where: Mask | None) -> Iterator[None]:
 
 @contextmanager
 def _text(lines: Lines, key: str, where: Mask | None = None) -> Iterator[None]:
-    """An attribute; what is added within is its text."""
+    """An attribute; parts added within the context are its text."""
     with _value(lines, key, where), lines.message(_STRING, where):
         yield
 
 
 def _integer(lines: Lines, key: str, values: Column, where: Mask | None = None) -> None:
-    """An attribute with a number, which OTLP's integers may be too small for."""
+    """An attribute with an integer, clamped to MAX_INTEGER."""
     with _value(lines, key, where):
         lines.text(bytes((_INTEGER << 3,)), where)
         lines.varint(np.minimum(values, np.uint64(MAX_INTEGER)), where)
@@ -173,7 +173,7 @@ def _place(kind: str, number: int, name: str | None) -> bytes:
 
 
 def _values(lines: Lines, events: Records) -> None:
-    """Values; hashes of changed paths are text."""
+    """Value attributes; hashes of changed paths are text."""
     hashed = (events["metric"] == Metric.FLOW_PATH) & (events["kind"] != Kind.FLOW_RECORD)
     for name in ("value", "previous"):
         _integer(lines, f"hopscope.{name}", events[name], ~hashed)
@@ -194,7 +194,7 @@ def _flow(lines: Lines, events: Records, where: Mask) -> None:
 
 
 def _path(lines: Lines, events: Records, block: EventBlock) -> None:
-    """Nodes of paths, of long ones all, as an array of integers."""
+    """Nodes of paths, including all nodes of long ones, as an array of integers."""
     where = (events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP)
     lengths = np.minimum(events["hop_count"], PATH_PART)
     nodes, first, end = path_columns(events, lengths, where, long_paths(block.records))

@@ -21,7 +21,7 @@ class Otlp(Destination):
         self._client: OtlpClient | None = None
 
     def connect(self) -> None:
-        """Ask by an empty request whether the receiver takes logs."""
+        """Check with an empty request whether the receiver accepts logs."""
         self.close()
         settings = self.settings
         self._client = OtlpClient(settings, "logs", self.context.member, settings.timeout_seconds)

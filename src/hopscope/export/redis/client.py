@@ -1,4 +1,4 @@
-"""A client of a Redis server, for all that talk to one."""
+"""A client for Redis servers, for all modules that need one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tls import tls_context
 
 
 def redis_client(settings: RedisServerSettings, timeout_seconds: float) -> Any:
-    """A client, once the server has answered; commands are not retried by it. Raises DeliveryError."""
+    """A client whose server has answered; it does not retry commands. Raises DeliveryError."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -20,7 +20,7 @@ def redis_client(settings: RedisServerSettings, timeout_seconds: float) -> Any:
     if settings.user:
         more["username"] = settings.user
     if settings.url.startswith("rediss:"):
-        tls_context(settings)  # names a file that is no good
+        tls_context(settings)  # raises an error that names an invalid file
         files = {"ca_certs": settings.ca_file, "certfile": settings.cert_file, "keyfile": settings.key_file}
         more |= {f"ssl_{name}": str(file) for name, file in files.items() if file}
         more["ssl_check_hostname"] = True

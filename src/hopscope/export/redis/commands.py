@@ -1,4 +1,4 @@
-"""Redis commands for the state: keys, fields, and parts that are sent together.
+"""Redis commands for the state, in parts that are sent together.
 
 With PREFIX = `hopscope`:
 
@@ -35,7 +35,7 @@ PART = 512
 
 
 class Commands:
-    """Makes the commands; `live_seconds`: longest time between two states of a live flow."""
+    """Makes the commands; `live_seconds`: maximum time between two states of a live flow."""
 
     def __init__(self, settings: RedisStateSettings, names: Names, live_seconds: float) -> None:
         self._prefix = settings.prefix
@@ -46,7 +46,7 @@ class Commands:
         self._newest_us = 0
 
     def flows(self, block: FlowBlock) -> Iterator[list[Command]]:
-        """Live flows. Those that were not updated for so long that their hashes have expired are not live."""
+        """Live flows; a flow not updated for so long that its hash has expired is no longer live."""
         scores = (block.flows["last_ns"] // 1000).tolist()
         self._newest_us = max(self._newest_us, *scores)
         expired = self._newest_us - self._live * 1_000_000
@@ -77,7 +77,7 @@ class Commands:
             yield commands
 
     def distributions(self, found: Sequence[Distribution]) -> Iterator[list[Command]]:
-        """All distributions; those that are not among them leave the set."""
+        """All distributions; any others are removed from the set."""
         index, draft = self._key("distributions"), self._key("distributions", "next")
         yield [["DEL", draft]]
         for some in _in_parts(iter(found)):
@@ -103,13 +103,13 @@ def _in_parts(items: Iterator[T]) -> Iterator[list[T]]:
 
 
 def _expiring(key: str, fields: Fields, seconds: int) -> list[Command]:
-    """Commands that set a hash for some time."""
+    """Commands that set a hash which expires."""
     return [["HSET", key, *_flat(fields)], ["EXPIRE", key, seconds]]
 
 
 def _flat(fields: Fields) -> list[bytes]:
-    """Alternating names and values as bytes, which the client passes through: 25 us for 20 fields, 34
-    with texts and numbers.  No value has a NUL: names are printable.
+    """Alternating names and values as bytes, which the client passes through: 25 us for 20 fields, instead of
+    34 with texts and numbers. No value contains NUL, since names are printable.
     """
     flat: list[bytes] = [b""] * (2 * len(fields))
     flat[::2] = _encoded(tuple(fields))

@@ -1,7 +1,7 @@
 """Flows and distributions as flat fields of text and numbers.
 
-Flows have the same fields in the same order; a missing value is an empty text. A list by hop is one text:
-values in path order, separated by commas, empty if a switch did not report it.
+All flows have the same fields in the same order; a missing value is an empty text. A list of values by hop is
+one text: values in path order, separated by commas, empty if a switch did not report one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def flow_id(number: int) -> str:
 
 
 def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
-    """Live flows: 5-tuple, packets, path, and by hop the latest values and means; `ended` is empty."""
+    """Live flows: 5-tuple, packets, path, and latest values and means by hop; `ended` is empty."""
     flows, hops = block.flows, block.hops
     have, samples = hops["state"], hops["samples"]
     queue, link = hops["queue_latest"], hops["utilization_latest"]
@@ -51,7 +51,7 @@ def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
 
 
 def ended_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """Flows that have left the table, as far as an EVENT (FLOW_RECORD of its path) describes them."""
+    """Flows that have left the table, with the fields that an EVENT (FLOW_RECORD of the path) has."""
     paths = long_paths(records)
     records = records[~continues(records)]
     for row, five in zip(records, _tuples(records), strict=True):
@@ -71,7 +71,7 @@ def ended_fields(records: Records, names: Names) -> Iterator[Fields]:
 
 
 def distribution_fields(one: Distribution, names: Names) -> Fields:
-    """A distribution: number of values, mean, quantiles (upper bounds), and in `le:EDGE` the values of each
+    """A distribution: number of values, mean, quantiles (upper bounds), and in `le:EDGE` the count of each
     bin (not cumulative) by its upper edge.
     """
     found: Fields = {
@@ -92,7 +92,7 @@ def distribution_fields(one: Distribution, names: Names) -> Fields:
 
 
 def _common(flows: Records) -> Iterator[Fields]:
-    """Fields of FLOW records, without those by hop."""
+    """Fields of FLOW records, except those by hop."""
     columns = (
         "flow_id",
         "packets",
@@ -126,7 +126,7 @@ def _tuples(records: Records) -> list[Fields]:
 
 
 class _Hops:
-    """Columns of hops as text; a flow has some of the rows."""
+    """Columns of hops as text; each flow has a range of rows."""
 
     def __init__(
         self, nodes: list[int], ports: list[int], measures: Sequence[tuple[list[str], list[str]]]

@@ -1,7 +1,8 @@
 """Redis: the latest state of flows and distributions (`commands` has the keys).
 
-Live flows and distributions are read from the regions when they are due; flow records, which are events, end
-flows. After every new connection the whole state is written again: the server may have lost it.
+Live flows and distributions are read from the regions when they are due; flow records, which are events, mark
+the end of flows. After each new connection the whole state is written again, since the server may have lost
+it.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class RedisState(Destination):
         records = block.records
         left = records[(records["kind"] == Kind.FLOW_RECORD) & (records["metric"] == Metric.FLOW_PATH)]
         self._write(self._commands.ended(left))
-        self._state.forget(left["flow_id"])  # those that are live again are written again
+        self._state.forget(left["flow_id"])  # flows that are live again are written again
 
     def tick(self, idle: Collection[int], ending: bool) -> int:
-        """Write the state that is due; at the end all that has changed."""
+        """Write the state that is due; at the end, write everything that has changed."""
         deliveries = 0
         for block in self._state.flows(ending):
             wanted = self._filter.flows(block)
@@ -67,7 +68,7 @@ class RedisState(Destination):
             self._client = None
 
     def _write(self, parts: Iterable[list[Command]]) -> None:
-        """Send each part in one go, without a transaction."""
+        """Send each part as one pipeline, without a transaction."""
         import redis
 
         for commands in parts:
