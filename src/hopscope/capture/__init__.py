@@ -1,1 +1,1 @@
-"""Where frames come from and go to: capture files and sockets."""
+"""Sources and destinations of frames: capture files and sockets."""

@@ -1,4 +1,4 @@
-"""Classic BPF programs of sockets (linux/filter.h, bpf_common.h): which worker is to get a packet."""
+"""Classic BPF programs of sockets (linux/filter.h, bpf_common.h) that choose the worker of a packet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def assemble(lines: Sequence[Line]) -> bytes:
 
 
 NOTHING = assemble([(RET_K, 0, 0, 0)])
-"""Takes no packet."""
+"""A program that accepts no packet."""
 
 
 def _folded(ip: int, offsets: Sequence[int]) -> list[Line]:
@@ -68,6 +68,6 @@ def by_addresses(workers: int) -> bytes:
 
 
 def attach(handle: socket.socket, level: int, option: int, code: bytes) -> None:
-    """Give a program to a socket by this option. Raises OSError."""
+    """Attach a program to a socket through this option. Raises OSError."""
     buffer = ctypes.create_string_buffer(code, len(code))
     handle.setsockopt(level, option, struct.pack("<H6xQ", len(code) // 8, ctypes.addressof(buffer)))

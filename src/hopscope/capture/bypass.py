@@ -1,13 +1,14 @@
 """The bypass of a sink in a wire: the kernel passes frames on while no worker does.
 
-A program at the ingress of the input (tc, clsact) looks at a heartbeat that every worker writes: a number of
-nanoseconds in an array that the kernel and the workers share.  While all are younger than the timeout, frames
-go to the packet sockets as ever; once one is older, because the worker hangs, was stopped, or was killed
-together with all the others, frames are redirected to the output, INT and all.  The program stays when its
-maker ends, whatever way it ends.  It needs Linux 5.8 and CAP_BPF with CAP_NET_ADMIN (or root), and no tool.
+A program at the ingress of the input (tc, clsact) checks a heartbeat that every worker writes: a time in
+nanoseconds in an array that the kernel and the workers share. While all heartbeats are younger than the
+timeout, frames go to the packet sockets as usual. Once one is older, because a worker hangs, was stopped, or
+was killed together with all others, frames are redirected to the output, including their INT. The program
+stays loaded however its maker ends. It needs Linux 5.8 and CAP_BPF with CAP_NET_ADMIN (or root), but no
+tools.
 
-Frames also reach the packet socket while they are redirected: `Heartbeat` says which ones, so that none is
-sent twice.  At the moment of a change a frame on its way may be, or may be lost.
+Redirected frames also reach the packet socket. `Heartbeat` tells which ones, so that none is sent twice. At
+the moment of a change, a frame in transit may be duplicated or lost.
 """
 
 from __future__ import annotations
@@ -39,23 +40,24 @@ _KIND, _OPTIONS = 1, 2
 _BPF_FD, _BPF_NAME, _BPF_FLAGS = 6, 7, 8
 _DIRECT_ACTION = 1
 _TC_ACT_UNSPEC = 0xFFFFFFFF
-"""As if there was no filter."""
+"""Continue as if there were no filter."""
 _PRIORITY, _HANDLE = 0x4853, 1
-"""Of the filter: its own, so that a later start replaces it."""
+"""Priority and handle of the filter, fixed so that a later start replaces it."""
 _ALL_PROTOCOLS = 0x0300  # ETH_P_ALL in network order
 _NAME = b"hopscope-bypass\0"
 _WINDOW = 2
-"""Words after the heartbeats of a lane: from and until when (ns since 1970) frames were redirected last."""
+"""Words after the heartbeats of a lane: begin and end (ns since 1970) of the last redirection."""
 HOLD_SECONDS = 2.0
-"""How long the workers of another sink have to take over before frames are redirected: rings hold as much."""
+"""How long another sink's workers may take to take over before frames are redirected; rings hold this much.
+"""
 
 
 class Bypass:
     """Bypasses of several listeners, which share an array of heartbeats: `lanes` by `workers`."""
 
     def __init__(self, lanes: int, workers: int, seconds: float, map_: int | None = None) -> None:
-        """`seconds`: age of a heartbeat after which frames are redirected; `map_`: the array of a sink whose
-        workers these take over from. Raises CaptureError if the kernel does not permit it.
+        """`seconds`: age of a heartbeat after which frames are redirected; `map_`: the array of a sink that
+        is being taken over. Raises CaptureError if the kernel does not permit it.
         """
         self.workers, self._timeout_ns = workers, int(seconds * 1e9)
         if map_ is None:
@@ -65,8 +67,8 @@ class Bypass:
         """Descriptor of the array, for `Heartbeat`."""
 
     def install(self, lane: int, interface: str, output: str, workers: int) -> None:
-        """Redirect frames from one interface to the other while the lane's workers do not forward; in place
-        of an earlier bypass. Raises CaptureError.
+        """Redirect frames from one interface to the other while the lane's workers do not forward. Replaces
+        an earlier bypass. Raises CaptureError.
         """
         index, to = index_of(interface), index_of(output)
         first = 8 * lane * (self.workers + _WINDOW)
@@ -94,19 +96,17 @@ class Bypass:
 
 
 def remove(interface: str) -> None:
-    """Take the bypass of an interface away, if there is one."""
+    """Remove the bypass of an interface, if there is one."""
     with suppress(OSError, CaptureError):
         info = _PRIORITY << 16 | _ALL_PROTOCOLS
         _request(_DEL_FILTER, 0, index_of(interface), _INGRESS, 0, info, b"bpf\0")
 
 
 class Heartbeat:
-    """A worker's heartbeat in a lane, and the times between which frames were redirected, which are those of
-    all workers.
-    """
+    """A worker's heartbeat in a lane, and the period of redirection, which all workers share."""
 
     def __init__(self, map_: int, lane: int, worker: int, workers: int, seconds: float, stride: int) -> None:
-        """`map_`: of a `Bypass` with `stride` workers; `workers`: those of the lane."""
+        """`map_`: the array of a `Bypass` with `stride` workers; `workers`: number of workers of the lane."""
         stride += _WINDOW
         memory = mmap.mmap(map_, mmap.PAGESIZE * -(-8 * stride * (lane + 1) // mmap.PAGESIZE))
         words: npt.NDArray[np.uint64] = np.frombuffer(memory, np.uint64)[lane * stride :]
@@ -114,12 +114,12 @@ class Heartbeat:
         self._worker = worker
         self._timeout_ns = int(seconds * 1e9)
         self.redirected = (0, 0)
-        """From and until when (ns since 1970) frames were redirected, most recently."""
+        """Begin and end (ns since 1970) of the most recent redirection."""
         self._stopped = False
 
     def beat(self) -> None:
-        """Say that this worker forwards what has come, and notice if frames were redirected until now, by
-        this worker's heartbeat or that of another one.
+        """Write the heartbeat: this worker forwards the frames that have arrived. Notice whether frames were
+        redirected until now, because of this worker's heartbeat or another's.
         """
         if self._stopped:
             return
@@ -136,23 +136,23 @@ class Heartbeat:
         self._lane[self._worker] = now
 
     def stop(self) -> None:
-        """Have frames redirected from now on, if they are not since another worker stopped: what came before
-        is still to be forwarded.
+        """Have frames redirected from now on, unless they already are because another worker stopped. Earlier
+        frames still have to be forwarded.
         """
         now, wall = time.monotonic_ns(), time.time_ns()
         late = now - min(self._lane.tolist()) - self._timeout_ns
         self._stopped = True
         self._lane[self._worker] = max(0, time.monotonic_ns() - self._timeout_ns - 1)
-        # the time is read after that: a frame that comes in between passes twice, and is not lost
+        # the time is read afterwards: a frame that arrives in between is sent twice rather than lost
         self.redirected = wall - late if late > 0 else time.time_ns(), (1 << 63) - 1
 
     def hold(self) -> None:
-        """Have frames wait for the worker that takes over, for HOLD_SECONDS."""
+        """Have frames wait up to HOLD_SECONDS for the worker that takes over."""
         self._stopped = True
         self._lane[self._worker] = time.monotonic_ns() + int(HOLD_SECONDS * 1e9)
 
     def passed(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which frames that have been received, by their times, the kernel has passed on, bool [times]."""
+        """Which received frames, given by their times, the kernel has already passed on, bool [times]."""
         self.beat()  # another worker may have stopped since the last one
         begin, end = self.redirected
         if len(times) and times[0] >= end:
@@ -162,8 +162,8 @@ class Heartbeat:
 
 
 def redirect_program(map_: int, first: int, workers: int, timeout_ns: int, to: int, pass_: int) -> bytes:
-    """struct bpf_insn [lines]: redirect to the interface `to` if one of the heartbeats is old, else return
-    `pass_`.  `first`: where in the array they are, bytes.
+    """struct bpf_insn [lines]: redirect to the interface `to` if any heartbeat is too old, else return
+    `pass_`. `first`: offset of the heartbeats in the array, bytes.
     """
     code = [
         _instruction(0x18, 6, 2, 0, map_),  # r6 = the array's value (BPF_PSEUDO_MAP_VALUE) ...

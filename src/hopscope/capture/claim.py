@@ -1,8 +1,8 @@
-"""The one sink that forwards what comes in at an interface: of two, each would send every frame on.
+"""Claims an interface for one sink: if two sinks forwarded its frames, each would send every frame.
 
-The claim is a listening Unix socket with an abstract name (unix(7)). Such names belong to a network
-namespace, as interfaces do, whatever files a process sees, and go with the process. Any user may take one:
-only those of root and of this user count.
+The claim is a listening Unix socket with an abstract name (unix(7)). Like interfaces, such names belong to a
+network namespace, whatever files a process sees, and they vanish with the process. Any user can take a name,
+so only claims by root and by this user count.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _HEADER = 16  # bytes of struct nlmsghdr, and of struct unix_diag_msg
 
 
 def claim(interface: str, output: str) -> socket.socket:
-    """Forward the frames of an interface to another one, alone, until this is closed. Raises CaptureError if
-    another process does, or if they are not two Ethernet interfaces.
+    """Claim the forwarding from an interface to another until the returned socket is closed. Raises
+    CaptureError if another process has claimed it, or if they are not two Ethernet interfaces.
     """
     to, index = ethernet_index_of(output), ethernet_index_of(interface)
     if index == to:
@@ -49,7 +49,7 @@ def claim(interface: str, output: str) -> socket.socket:
 
 
 def _process(name: str) -> str:
-    """` (process 123)` of who listens; empty: it is not known here."""
+    """The process that has the claim, as ` (process 123)`; empty: unknown here."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
         asking.connect(name)
@@ -59,7 +59,7 @@ def _process(name: str) -> str:
 
 
 def _user(name: str) -> int | None:
-    """User id of the socket with a name (sock_diag(7)); None: it is not known."""
+    """User id of the socket with a name (sock_diag(7)); None: unknown."""
     wanted = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, 2**32 - 1, 0, _SHOW_NAME_AND_USER, 0, 0)
     with suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asking:
         asking.send(struct.pack("=IHHII", _HEADER + len(wanted), _BY_FAMILY, _DUMP, 0, 0) + wanted)

@@ -9,15 +9,15 @@ from ..base.errors import HopscopeError
 
 
 class CaptureError(HopscopeError):
-    """A source or destination of frames cannot be used; the message has the remedy."""
+    """A source or destination of frames cannot be used; the message says what to do."""
 
 
 class InterfaceGoneError(CaptureError):
-    """The interface was deleted; one that is made again needs a new socket."""
+    """The interface was deleted; if it is recreated, it needs a new socket."""
 
 
 def name_of(file: object) -> str:
-    """How a file is called in messages."""
+    """The name of a file for messages."""
     if isinstance(file, str | os.PathLike):
         return os.fspath(file)
     name = getattr(file, "name", None)
@@ -25,7 +25,7 @@ def name_of(file: object) -> str:
 
 
 class Damage(Enum):
-    """Why a capture file could not be read, or not to its end. The value is the message."""
+    """Why a capture file could not be read, or not to its end; the value is the message."""
 
     UNREADABLE = "cannot be read"
     EMPTY = "is empty"
@@ -44,7 +44,7 @@ class Damage(Enum):
 
 
 class PcapError(CaptureError):
-    """A capture file that is damaged or no capture file; frames before the damage have been delivered."""
+    """A file is damaged or not a capture file; frames before the damage have been delivered."""
 
     def __init__(
         self, name: str, damage: Damage, *, packets: int = 0, offset: int = 0, detail: str = ""
@@ -53,6 +53,6 @@ class PcapError(CaptureError):
         super().__init__(f"{name}: {damage.value}{after}{f' ({detail})' if detail else ''}")
         self.damage = damage
         self.packets = packets
-        """Frames that were delivered before."""
+        """Frames delivered before the damage."""
         self.offset = offset
         """Where the damaged record begins, in bytes of the (uncompressed) file."""

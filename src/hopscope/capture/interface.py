@@ -1,4 +1,4 @@
-"""What the kernel says of a network interface (netdevice(7))."""
+"""Properties of network interfaces, from the kernel (netdevice(7))."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RUNNING = 0x40  # IFF_RUNNING: up, and with a carrier
 
 
 def index_of(interface: str, named: str = "") -> int:
-    """Number of an interface; `named`: what an error calls it. Raises CaptureError."""
+    """Number of an interface; `named`: its name in errors. Raises CaptureError."""
     try:
         return socket.if_nametoindex(interface)
     except OSError as error:
@@ -42,14 +42,14 @@ def ethernet_index_of(interface: str) -> int:
 
 
 def mtu_of(interface: str, by: socket.socket | None = None) -> int:
-    """Bytes of its longest packet; `by`: the socket that asks, else a new one. Raises OSError."""
+    """MTU of an interface in bytes; `by`: the socket for the request, else a new one. Raises OSError."""
     return int(struct.unpack_from("<i", _asked(interface, _GET_MTU, by))[0])
 
 
 def has_carrier(interface: str, by: socket.socket | None = None) -> bool:
-    """Whether it is up and its other end is, too; `by`: see `mtu_of`. Raises OSError.
+    """Whether an interface and its other end are up; `by`: see `mtu_of`. Raises OSError.
 
-    The kernel reports it at once, and within a second where links come and go more often than that.
+    The kernel reports changes at once, or within a second if links change more often than that.
     """
     return bool(struct.unpack_from("<h", _asked(interface, _GET_FLAGS, by))[0] & _RUNNING)
 
@@ -60,7 +60,7 @@ def address_of(interface: str, by: socket.socket | None = None) -> bytes:
 
 
 def _asked(interface: str, request: int, by: socket.socket | None) -> bytes:
-    """What follows the name in `struct ifreq`."""
+    """The bytes after the name in `struct ifreq`."""
     if by is None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
             return _asked(interface, request, made)

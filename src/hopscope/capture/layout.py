@@ -1,4 +1,4 @@
-"""Numbers and records that the plain loops of this room and their kernels share."""
+"""Numbers and records shared by the kernels of this package and their counterparts in Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 MAX_RECORD = 16 * 1024 * 1024
-"""Longest record or block of a capture file that is read, bytes (libpcap's limit for pcapng blocks)."""
+"""Maximum size of a record or block of a capture file, bytes (libpcap's limit for pcapng blocks)."""
 
 
 class Walk(IntEnum):
@@ -18,7 +18,8 @@ class Walk(IntEnum):
     FULL = 1
     """The frame block is full."""
     SECTION = 2
-    """A block that describes sections or interfaces, or the header of an appended pcap: read by Python."""
+    """A block that describes sections or interfaces, or the header of an appended pcap; Python code reads it.
+    """
     BAD_LENGTH = 3
     BAD_INTERFACE = 4
     LONG = 5
@@ -37,7 +38,7 @@ class Block(IntEnum):
 
 
 class Clock(IntEnum):
-    """How ticks become ns."""
+    """How ticks are converted to ns."""
 
     MULTIPLY = 0
     """10^-9 s or coarser: ns = ticks * scale."""
@@ -86,9 +87,9 @@ class Unpack(IntEnum):
     MESSAGES = 0
     """Messages of the last receive call."""
     NEXT = 1
-    """The first of them that has not been unpacked."""
+    """The first message that has not been unpacked."""
     AT = 2
-    """Bytes of its train that have been."""
+    """Bytes of its train that have been unpacked."""
     DROPS_SEEN = 3
     """SO_RXQ_OVFL as last seen, 32 bits."""
     DROPS = 4
@@ -109,13 +110,13 @@ class Setup(IntEnum):
     INTERVAL_NS = 2
     """Time between two reports of a source at its rate; 0: no limit."""
     BURST_NS = 3
-    """How far ahead of that a source may be."""
+    """How far a source may be ahead of its rate."""
     BUCKET_MASK = 4
     NETWORK_HI = 5
-    """Bits of an IPv6 address that tell sources apart."""
+    """Bits of an IPv6 address that distinguish sources."""
     NETWORK_LO = 6
     KEYS = 7
-    """Of the hash of a source: the first of `BUCKET_KEYS`."""
+    """Keys of the hash of a source: the first of `BUCKET_KEYS`."""
 
 
 BUCKET_KEYS = 4
@@ -126,20 +127,20 @@ class Ring(IntEnum):
     """Slots of the position of `ring_kernel.walk` in a receive ring, uint64."""
 
     BLOCK = 0
-    """Block that is read."""
+    """Block being read."""
     AT = 1
-    """Its next packet, as an index in the ring; 0: the block is not begun."""
+    """Index in the ring of the block's next packet; 0: the block has not been started."""
     LEFT = 2
-    """Packets that are left in it."""
+    """Packets left in the block."""
     HELD = 3
-    """First block that was read and is not handed back."""
+    """First block that was read, but not handed back."""
     DONE = 4
-    """Such blocks."""
+    """Number of such blocks."""
     OVERSIZED = 5
     COMPLETED = 6
     """Frames whose checksum was completed."""
     IN_TRAIN = 7
-    """Reports: bytes of the next packet's train that have been described."""
+    """For reports: bytes of the next packet's train that have been described."""
     DENIED = 8
     LIMITED = 9
 
@@ -153,7 +154,7 @@ class RingSetup(IntEnum):
     BLOCKS = 0
     BLOCK_BYTES = 1
     MOST = 2
-    """Most blocks that one batch holds."""
+    """Maximum number of blocks that one batch holds."""
 
 
 RING_SETUP_SLOTS = 3
@@ -168,13 +169,13 @@ class BlockAt(IntEnum):
     """Offset of the first packet."""
     SEQUENCE = 24
     TAKEN = 48
-    """Hopscope's own, after the kernel's: 1 while a worker reads the block."""
+    """Hopscope's field after the kernel's: 1 while a worker reads the block."""
     DROPS = 56
-    """Our own, in the first block: frames that the kernel dropped since the socket was opened."""
+    """Hopscope's field in the first block: frames that the kernel dropped since the socket was opened."""
 
 
 BLOCK_PRIVATE = 16
-"""Bytes of our own at the head of a block."""
+"""Bytes at the head of a block that are reserved for Hopscope."""
 
 
 class PacketAt(IntEnum):
@@ -187,7 +188,7 @@ class PacketAt(IntEnum):
     LENGTH = 16
     STATUS = 20
     FRAME = 24
-    """Where the frame begins, 16 bits; a virtio_net_hdr is before it."""
+    """Offset of the frame, 16 bits; a virtio_net_hdr precedes it."""
     VLAN_TCI = 32
     VLAN_TPID = 36
     KIND = 58
@@ -208,8 +209,8 @@ class SlotAt(IntEnum):
     """Bytes after this header."""
     STATUS = 20
     HEADER_LENGTH = 50
-    """In the virtio_net_hdr: bytes that are copied; the others stay in the ring until they are sent."""
+    """In the virtio_net_hdr: number of bytes that are copied; the rest stays in the ring until it is sent."""
 
 
 SLOT_HEADER = 48 + VNET_BYTES
-"""Where the frame begins in a slot."""
+"""Offset of the frame in a slot."""

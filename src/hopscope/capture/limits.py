@@ -1,4 +1,4 @@
-"""Which sources are listened to, and how fast each may send."""
+"""Allowed sources, and their rate limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import CaptureError
 from .layout import BUCKET, BUCKET_KEYS, BUCKET_WAYS, Setup
 
 SOURCES = 4096
-"""Sources in the table; a new source replaces the one that has been quiet longest of its set."""
+"""Sources in the table; a new source replaces the one in its set that has been quiet longest."""
 _LOW = (1 << 64) - 1
 
 

@@ -36,11 +36,11 @@ def allowed(ranges: Any, hi: Any, lo: Any) -> Any:
 
 @kernel
 def take(buckets: Any, setup: Any, hi: Any, lo: Any, now_ns: Any, reports: Any) -> Any:
-    """Take a datagram of so many reports out of its source's bucket; False if the bucket is empty.
+    """Take a datagram with `reports` reports out of its source's bucket; False if the bucket is empty.
 
-    A bucket is the time at which it is full again (GCRA).  A datagram passes if there is room for one of its
-    reports; those that follow wait for all of them.  A source without a row takes the one of its eight that
-    is full longest, and so loses the least.
+    A bucket is stored as the time at which it is full again (GCRA). A datagram passes if there is room for
+    one of its reports, but all of them count against later datagrams. A source without a row replaces the
+    source, of eight candidates, whose bucket has been full longest, which loses the least by that.
     """
     if hi != U64(0) or lo >> U64(32) != _IPV4:
         hi &= setup[_NETWORK_HI]

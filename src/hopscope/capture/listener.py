@@ -1,4 +1,4 @@
-"""The contract of listeners, which receive frames from a UDP port or an interface."""
+"""The protocol of listeners, which receive frames from a UDP port or an interface."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class Listener(Protocol):
         """Compile, allocate, and bind unless a socket was given. Raises CaptureError."""
 
     def receive(self) -> FrameBatch | None:
-        """Receive without waiting; None if nothing came. A batch is valid until the next call.
+        """Receive without blocking; None if nothing has arrived. A batch is valid until the next call.
 
-        Raises CaptureError if no more can come.
+        Raises CaptureError if nothing more can arrive.
         """
 
     def fileno(self) -> int:
-        """The socket's, to wait for."""
+        """Descriptor of the socket, to wait for."""
 
     def counts(self) -> dict[str, int]:
-        """Frames that were not returned, by key of `detect.counters.COUNTERS`: since `open`, and the kernel's
-        drops since the socket was made.
+        """Frames that were not returned since `open`, by key of `detect.counters.COUNTERS`; kernel drops are
+        counted since the socket was made.
         """
 
     def finish(self) -> None:
-        """Return only what it has begun to take: the rest is for the next listener of this socket."""
+        """Return only frames already begun; the rest is for the next listener of this socket."""
 
     @property
     def buffer_bytes(self) -> int:
-        """Memory in which frames wait, bytes; once open."""
+        """Size of the memory in which frames wait, bytes, once open."""
 
     def notes(self) -> list[str]:
         """Lines for the log at startup."""

@@ -1,4 +1,4 @@
-"""Receives LLDP frames at interfaces, and keeps what neighbours say for as long as they say."""
+"""Receives LLDP frames at interfaces, and keeps each neighbour's announcement until it expires."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .errors import CaptureError
 _SOL_PACKET, _ADD_MEMBERSHIP, _MULTICAST = 263, 1, 0  # packet(7)
 _OUTGOING = 4  # PACKET_OUTGOING
 _FRAMES = 256
-"""Most frames that are read in one go."""
+"""Maximum number of frames that are read at a time."""
 
 
 class LldpListener:
-    """One socket for some interfaces. Needs CAP_NET_RAW."""
+    """One socket for several interfaces. Needs CAP_NET_RAW."""
 
     def __init__(self) -> None:
         """Raises CaptureError."""
         self._heard: dict[int, tuple[Neighbour, float]] = {}
         self._members: set[int] = set()
         self.discarded = 0
-        """Frames that the standard says to discard."""
+        """Frames discarded as the standard requires."""
         try:
             self._socket = socket.socket(
                 socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(ETHERTYPE)
@@ -33,7 +33,7 @@ class LldpListener:
             raise CaptureError(f"LLDP: {error.strerror}") from error
 
     def follow(self, interfaces: Iterable[int]) -> None:
-        """Listen at these interfaces, by number, and at no others; one that is gone is left out."""
+        """Listen only at these interfaces, given by number; missing ones are skipped."""
         wanted = set(interfaces)
         for number in wanted - self._members:
             try:
@@ -47,7 +47,7 @@ class LldpListener:
         self._heard = {number: heard for number, heard in self._heard.items() if number in wanted}
 
     def neighbours(self) -> dict[int, Neighbour]:
-        """Newest neighbour by interface, after what has arrived; without those whose time is over."""
+        """Newest neighbour by interface, after reading the frames that have arrived; without expired ones."""
         for _ in range(_FRAMES):
             try:
                 frame, (name, _, kind, _, _) = self._socket.recvfrom(2048)

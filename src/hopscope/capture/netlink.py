@@ -1,4 +1,4 @@
-"""Netlink messages (netlink(7)), and news of interfaces (rtnetlink(7))."""
+"""Netlink messages (netlink(7)), and changes of interfaces (rtnetlink(7))."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def follow_links() -> socket.socket:
 
 
 def have_changed(links: socket.socket) -> bool:
-    """Whether an interface has changed since the last call; `links`: of `follow_links`."""
+    """Whether an interface has changed since the last call; `links`: socket of `follow_links`."""
     changed = False
     try:
         while links.recv(1 << 16):

@@ -1,4 +1,4 @@
-"""Sockets for reports: addresses, buffers, the filter that chooses a worker by the source address."""
+"""Sockets for reports: addresses, buffers, and the filter that chooses a worker by source address."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tup
 def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | None = None) -> socket.socket:
     """The bound, non-blocking socket of worker `index` of a listener. Raises CaptureError.
 
-    One process opens them all, in the order of the workers, and hands them out: so they outlive a worker that
-    is restarted, its datagrams wait, and no source moves to another worker.  (A socket that is closed changes
-    the places of the others.)  Port 0: put the port of the first into the settings of the others.  `first`:
-    the socket of worker 0, which the others of an interface need.  `bind_shares`: all of them.
+    One process opens all of them, in the order of the workers, and hands them out. So they outlive a
+    restarted worker, whose datagrams wait, and no source moves to another worker. (Closing a socket would
+    change the places of the others.)  With port 0, put the port of the first into the settings of the others.
+    `first`: the socket of worker 0, which the others of an interface need. `bind_shares` opens all of them.
     """
     require_linux()
     if settings.interface:
@@ -103,7 +103,7 @@ def fits(handle: socket.socket, settings: ListenSettings) -> bool:
 
 
 def resume_shares(settings: ListenSettings, shares: list[socket.socket]) -> None:
-    """Make the sockets of an earlier process, which fit, those of this listener. Raises CaptureError.
+    """Make the fitting sockets of an earlier process those of this listener. Raises CaptureError.
 
     They receive on while their number changes.  With more workers, the new ones join their group. With fewer,
     those above `workers` get nothing any more, but what waits in them can be read.
@@ -125,7 +125,7 @@ def resume_shares(settings: ListenSettings, shares: list[socket.socket]) -> None
 
 
 def loopback_receiver() -> socket.socket:
-    """A socket that this process reaches: on ::1 where there is no 127.0.0.1, as in some namespaces."""
+    """A receiving loopback socket, on ::1 if 127.0.0.1 does not exist, as in some namespaces."""
     try:
         return _bind(ListenSettings(port=0), share=1)
     except CaptureError:
@@ -161,7 +161,7 @@ def take_trains(handle: socket.socket) -> bool:
 
 
 def do_not_fragment(handle: socket.socket) -> None:
-    """Set DF on what it sends; IPv4 packets of a socket without a peer then have identification 0."""
+    """Set DF on sent packets; IPv4 packets of an unconnected socket then have identification 0."""
     if handle.family == socket.AF_INET6:
         handle.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_DO)
     else:
@@ -192,7 +192,7 @@ def _memory_of(handle: socket.socket, word: int) -> int | None:
 
 
 def _option(handle: socket.socket, level: int, option: int) -> int | None:
-    """Value of an option; None: the system does not know it."""
+    """Value of an option; None: the kernel does not support it."""
     try:
         return handle.getsockopt(level, option)
     except OSError:
@@ -200,7 +200,7 @@ def _option(handle: socket.socket, level: int, option: int) -> int | None:
 
 
 def _namespace(handle: socket.socket) -> bytes:
-    """What tells network namespaces apart; empty before Linux 5.14."""
+    """Identifier of the socket's network namespace; empty before Linux 5.14."""
     try:
         return handle.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
     except OSError:

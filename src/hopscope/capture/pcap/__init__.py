@@ -1,1 +1,1 @@
-"""Capture files: pcap and pcapng, in and out."""
+"""Reading and writing of capture files: pcap and pcapng."""

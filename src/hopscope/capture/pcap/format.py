@@ -1,4 +1,4 @@
-"""Headers of pcap and pcapng, and the plain walk over their records (the twin of `pcap_kernel`).
+"""Headers of pcap and pcapng, and the walk over their records in Python (the twin of `pcap_kernel`).
 
 Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 """
@@ -23,7 +23,7 @@ OTHER_COMPRESSION = {
     b"BZh": "bzip2",
     b"\x04\x22\x4d\x18": "lz4",
 }
-"""Beginning of a file whose compression is not read, to the command that unpacks it."""
+"""Magic bytes of unsupported compressions, with the commands that unpack them."""
 SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 PCAP_HEADER = 24
 _PCAP_MAGICS = {
@@ -51,11 +51,11 @@ _OPTION_TSOFFSET = 14
 
 
 DESCRIBING = frozenset(Block)
-"""Blocks of pcapng that describe packets, or how to read them; others are not needed."""
+"""Blocks of pcapng that have packets or describe how to read them; all others are skipped."""
 
 
 def link_of(linktype: int) -> Link:
-    """The Link of a libpcap link type; OTHER for those that no decoder reads."""
+    """The Link of a libpcap link type; OTHER if no decoder reads it."""
     return _LINKS.get(linktype & 0xFFFF, Link.OTHER)
 
 
@@ -68,11 +68,11 @@ def linktype_of(link: int) -> int | None:
 
 @dataclass(slots=True)
 class Shape:
-    """What the walk needs to know of a file."""
+    """Properties of a file that the walk needs."""
 
     pcapng: bool
     order: str = "<"
-    """Byte order, `<` or `>`; of the current section in a pcapng."""
+    """Byte order, `<` or `>`; in a pcapng, that of the current section."""
     interfaces: Records = field(default_factory=lambda: np.zeros(0, INTERFACE))
     """INTERFACE [interfaces]."""
     unread: list[int] = field(default_factory=list)
@@ -84,14 +84,14 @@ class Shape:
         return self.order == ">"
 
     def note_link(self, linktype: int) -> None:
-        """Remember the link type of an interface if its frames are not read."""
+        """Remember the link type of an interface if no decoder reads its frames."""
         linktype &= 0xFFFF
         if link_of(linktype) is Link.OTHER and linktype not in self.unread:
             self.unread.append(linktype)
 
 
 def is_cut(header: bytes) -> bool:
-    """Whether a file that has no more than these bytes begins as a pcap."""
+    """Whether these bytes are an incomplete header of a pcap."""
     return len(header) < PCAP_HEADER and header[:4] in _PCAP_MAGICS
 
 
@@ -107,9 +107,9 @@ def pcap_shape(header: bytes) -> Shape | None:
 
 
 def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Walk]:
-    """Read the section or interface block at `at`: its length, and MORE, SECTION, LONG or BAD_LENGTH.
+    """Read the section or interface block at `at`; returns its length, and MORE, SECTION, LONG or BAD_LENGTH.
 
-    In a pcap, that is the header of a file that was appended to this one.
+    In a pcap, it is the header of another file that was appended.
     """
     if not shape.pcapng:
         if end - at < PCAP_HEADER:
@@ -206,7 +206,7 @@ Rows = list[tuple[int, int, int, int, int]]
 
 
 def walk_plain(buf: Buffer, at: int, end: int, shape: Shape, frames: Records) -> tuple[int, int, Walk]:
-    """Index records of `buf[at:end]` into FRAME `frames`: number of frames, where it stopped, and why."""
+    """Describe records of `buf[at:end]` in FRAME `frames`; returns (frames, where it stopped, why)."""
     rows: Rows = []
     walk = _walk_pcapng if shape.pcapng else _walk_pcap
     at, status = walk(buf, at, end, shape, rows, len(frames))

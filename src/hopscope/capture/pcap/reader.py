@@ -1,4 +1,4 @@
-"""Capture files in and out: pcap and pcapng, µs and ns, either byte order, gzip, standard streams."""
+"""Reads capture files: pcap and pcapng, µs and ns, either byte order, gzip, standard input."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from .writer import PcapWriter
 __all__ = ["Damage", "PcapError", "PcapReader", "PcapWriter", "read"]
 
 CHUNK = 4 * 1024 * 1024
-"""Bytes of one arena; a record that is longer gets an arena of its own size."""
+"""Size of an arena in bytes; a longer record gets an arena of its own size."""
 COMPILE_AFTER = 8 * 1024 * 1024
-"""Bytes of a file that are walked in plain Python, before loading the compiled walk pays."""
+"""How many bytes of a file Python walks before loading the compiled walk pays off."""
 _LEAST_READ = 64 * 1024
 
 
 def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iterator[FrameBatch]:
     """Frames of a capture file (`-`: standard input), in batches that stay valid.
 
-    Raises PcapError: at once for a file that is missing or no capture, and after the last good frame for one
-    that is damaged.  Use `PcapReader` to read damaged files without an error.
+    Raises PcapError: at once if the file is missing or not a capture, or after the last good frame if it is
+    damaged.  Use `PcapReader` to read damaged files without an error.
     """
     reader = PcapReader(source, frames_per_batch=frames_per_batch)
 
@@ -61,9 +61,9 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
 class PcapReader:
     """Batches of a capture file; `damage` is set afterwards if the file ended early.
 
-    Files are read in chunks, not mapped: the same code for files, pipes and gzip, memory that does not grow
-    with the file, and a file that shrinks meanwhile is cut instead of a SIGBUS. (Mapped, a frame of 200 bytes
-    costs 8 ns instead of 25.) Data from a pipe is delivered as it arrives.
+    Files are read in chunks, not mapped: the same code reads files, pipes and gzip, memory does not grow with
+    the file, and a file that shrinks meanwhile only ends early instead of causing SIGBUS. (Mapped, a frame of
+    200 bytes would cost 8 ns instead of 25.) Data from a pipe is delivered as it arrives.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class PcapReader:
         self.packets = 0
         """Frames delivered."""
         self.unread = 0
-        """Of them, frames whose link type no decoder reads."""
+        """Delivered frames whose link type no decoder reads."""
         self.skipped = 0
-        """Blocks of more than 16 MiB that were skipped; they have no packets."""
+        """Skipped blocks of more than 16 MiB, which have no packets."""
         self.damage: PcapError | None = None
         self._compiled = compiled
         self.frames_per_batch = frames_per_batch
@@ -164,7 +164,7 @@ class PcapReader:
         raise PcapError(self.name, damage, detail=next(packed, ""))
 
     def _unpack(self) -> None:
-        """Read on through gzip, from the bytes that have been read already."""
+        """Continue through gzip, beginning with the bytes already read."""
         rest = _Prefixed(bytes(self._arena[: self._end]), self._file)
         unpacked = gzip.GzipFile(fileobj=io.BufferedReader(rest, _LEAST_READ))
         self._closes.append(unpacked)
@@ -177,7 +177,7 @@ class PcapReader:
             pass
 
     def _more(self) -> bool:
-        """Read more after the bytes at hand; False at the end of the file, or if it cannot be read."""
+        """Read more after the present bytes; False at the end of the file, or if it cannot be read."""
         try:
             got = _read_once(self._file, self._arena.data[self._end :])
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -195,7 +195,7 @@ class PcapReader:
             self.damage = PcapError(self.name, damage, packets=self.packets, offset=at, detail=detail)
 
     def _make_room(self, record: int) -> None:
-        """Make a new arena if the record at hand (`record` bytes) or the next read would not fit."""
+        """Make a new arena if the current record (`record` bytes) or the next read would not fit."""
         if len(self._arena) - self._end >= _LEAST_READ and self._at + record <= len(self._arena):
             return
         left = self._arena[self._at : self._end]
@@ -237,7 +237,7 @@ class PcapReader:
                     return None
 
     def _skip(self) -> None:
-        """Pass over the long block at hand. It stops the walk if it is needed, cut, or ends otherwise."""
+        """Skip the current long block, unless it is needed, cut short or inconsistent: this ends the walk."""
         begin, length = self.position, self._word(4)
         if self._word(0) in DESCRIBING:
             return self._stop(Damage.TOO_LONG)
@@ -260,12 +260,12 @@ class PcapReader:
         return None
 
     def _record_length(self) -> int:
-        """Bytes of the record at hand, which the walk has found possible; 0 if its header is cut."""
+        """Bytes of the current record, which the walk has found plausible; 0 if its header is cut short."""
         place, needed, extra = (4, 8, 0) if self._shape.pcapng else (8, 16, 16)
         return 0 if self._end - self._at < needed else self._word(place) + extra
 
     def _word(self, place: int) -> int:
-        """32 bits of the record at hand."""
+        """32 bits of the current record."""
         at = self._at + place
         order = "big" if self._shape.big else "little"
         return int.from_bytes(self._arena[at : at + 4].tobytes(), order)  # type: ignore[arg-type]
@@ -290,7 +290,7 @@ class PcapReader:
 
 
 def _read_once(file: BinaryIO, into: memoryview) -> int:
-    """Read what is available, without waiting until `into` is full; 0 at the end."""
+    """Read the available data, without waiting until `into` is full; 0 at the end."""
     if isinstance(file, gzip.GzipFile | io.BufferedReader):
         got = file.read1(len(into))
         into[: len(got)] = got
@@ -306,7 +306,7 @@ def _read_once(file: BinaryIO, into: memoryview) -> int:
 
 
 class _OwnPosition(io.FileIO):
-    """A file whose position is of this process: after a fork, both processes read on."""
+    """A file with its own position, so that after a fork both processes can continue reading."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
@@ -321,7 +321,7 @@ class _OwnPosition(io.FileIO):
 
 
 class _Prefixed(io.RawIOBase):
-    """A file that replays its first bytes, which have been read already."""
+    """A file that replays its first bytes, which were read before."""
 
     def __init__(self, first: bytes, file: BinaryIO) -> None:
         self._first, self._file = first, file

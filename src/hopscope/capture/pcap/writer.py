@@ -1,4 +1,4 @@
-"""Capture files out: pcap (ns or µs) and pcapng."""
+"""Writes capture files: pcap (ns or µs) and pcapng."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PCAP_END_NS = (1 << 32) * 1_000_000_000
 
 
 def _create(path: str | Path) -> BinaryIO:
-    """Begin a capture file (`-`: standard output), gzipped if its name ends in `.gz`. Raises CaptureError."""
+    """Create a capture file (`-`: standard output), gzipped if it ends in `.gz`. Raises CaptureError."""
     if str(path) == "-":
         if sys.stdout.buffer.isatty():
             raise CaptureError("a capture cannot be written to a terminal: give --output FILE")
@@ -36,11 +36,11 @@ def _create(path: str | Path) -> BinaryIO:
 
 
 class PcapWriter:
-    """Writes batches to a file (`-`: standard output), gzipped if its name ends in `.gz`: pcapng by its name,
-    else pcap.
+    """Writes batches to a file (`-`: standard output), gzipped if its name ends in `.gz`: a pcapng if its
+    name says so, else a pcap.
 
-    A pcap holds one `link` (None: that of the first frame); a frame of another is rejected.  A pcapng gets an
-    interface for each link.  Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with
+    A pcap holds one `link` (None: that of the first frame); frames of other links are rejected. A pcapng gets
+    an interface for each link. Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with
     made-up headers.
     """
 
@@ -68,7 +68,7 @@ class PcapWriter:
         self._put(head)
 
     def _head(self, link: int) -> bytes:
-        """The beginning of a file whose frames are of this link."""
+        """The header of a file with frames of this link."""
         link = Link.ETHERNET if link == Link.UDP_PAYLOAD else Link(link)
         linktype = linktype_of(link)
         if linktype is None:
@@ -164,7 +164,7 @@ class PcapWriter:
             raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
 
     def close(self) -> None:
-        """Flush, and close a file that was opened here; even without frames, it is complete. Raises
+        """Flush, and close a file that was opened here. The file is valid even without frames. Raises
         CaptureError.
         """
         if not self._begun:

@@ -1,1 +1,1 @@
-"""Packet rings of an interface (TPACKET_V3): frames in and out."""
+"""Packet rings of an interface (TPACKET_V3), to receive and send frames."""

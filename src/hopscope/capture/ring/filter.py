@@ -9,7 +9,7 @@ import struct
 from ..bpf import assemble
 
 MAX_LINES = 4096
-"""Longest program that the kernel takes (BPF_MAXINSNS)."""
+"""Maximum length of a program (BPF_MAXINSNS)."""
 _ETHERNET, _SNAPLEN, _UNKNOWN_NETMASK = 1, 262_144, 0xFFFFFFFF
 _LINE_BYTES = 8
 
@@ -23,7 +23,7 @@ def compile_filter(text: str) -> bytes:
 
 
 def _numbers(text: str) -> bytes:
-    """A program as `tcpdump -ddd` prints it, with commas between lines."""
+    """A program in the form that `tcpdump -ddd` prints, with commas between lines."""
     count, *lines = text.split(",")
     try:
         parts = [[int(number) for number in line.split()] for line in lines]

@@ -1,6 +1,6 @@
 """Frames of an interface, in a ring that the kernel fills and a worker reads in place (TPACKET_V3).
 
-The supervisor makes the socket with its ring, a worker maps it: what comes while a worker is restarted waits
+The supervisor makes the socket with its ring, and a worker maps it. While a worker is restarted, frames wait
 in the ring, and the next worker continues where the last one ended.
 """
 
@@ -23,16 +23,16 @@ from .socket import Geometry, dropped, let_in, look
 __all__ = ["RingListener", "RingSender"]
 
 FRAMES = 4096
-"""Most frames of one batch."""
+"""Maximum number of frames in one batch."""
 _READY = 1
 
 
 class RingListener:
-    """All frames that come in at one interface (Link.ETHERNET), without those that this machine sends.
+    """All frames that arrive at one interface (Link.ETHERNET), except those that this machine sends.
 
-    The arena of a batch is the ring itself.  VLAN tags that the kernel took off are put back, and checksums
-    that a sender on this machine left to its card are completed, both in the ring.  Times are the kernel's,
-    of each frame.  Memory: the ring; a batch holds a quarter of it at most until the next call.
+    The arena of a batch is the ring itself. VLAN tags that the kernel took off are put back, and checksums
+    that a sender on this machine left to its card are completed, both in the ring. Each frame has the
+    kernel's time. Memory: the ring; a batch holds at most a quarter of it until the next call.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RingListener:
     ) -> None:
         """`sock`: this worker's socket, from `bind_share`; without it, `open` makes the only one.
 
-        `block_bytes`: of the ring of `sock`.
+        `block_bytes`: block size of the ring of `sock`.
         """
         self.settings = settings
         self.worker = worker
@@ -57,7 +57,7 @@ class RingListener:
         self._received = self._abandoned = 0
 
     def open(self) -> None:
-        """Compile, make the ring if there is none, map it, let frames in. Raises CaptureError."""
+        """Compile, make the ring if there is none, map it, and let frames in. Raises CaptureError."""
         self.prepare()
         if self._socket is None:
             self._socket = bind_share(self.settings.model_copy(update={"workers": 1}))
@@ -79,7 +79,7 @@ class RingListener:
         self._fill()
 
     def _allocate(self) -> None:
-        """Memory of the kernel function, and a ring of one empty block."""
+        """Allocate the kernel function's memory, and a ring of one empty block."""
         self._frames: Records = np.zeros(FRAMES, FRAME)
         self._setup = np.zeros(RING_SETUP_SLOTS, np.uint64)
         self._state = np.zeros(RING_SLOTS, np.uint64)
@@ -101,11 +101,12 @@ class RingListener:
         self._drops = heads[0, BlockAt.DROPS : BlockAt.DROPS + 8].view(np.uint64)
 
     def _go_on(self) -> None:
-        """Find where to read: the kernel numbers the blocks that it fills, from 1.
+        """Find where to continue reading: the kernel numbers the blocks that it fills, from 1.
 
-        Blocks that a worker before this one held when it died are given back unread, as what it had taken
-        from any other socket is lost with it: a frame that kills its reader must not do it again.  Their
-        frames are counted as abandoned; some of them it may have forwarded.
+        Blocks that an earlier worker held when it died are handed back unread, so that a frame that kills its
+        reader cannot do so again; frames taken from other kinds of sockets are lost with their worker, too.
+        The frames in these blocks are counted as abandoned, although the worker may have forwarded some of
+        them.
         """
         taken = self._taken != 0
         ready = (self._statuses & _READY) != 0
@@ -124,7 +125,7 @@ class RingListener:
         return int(self._walk(self._ring, self._frames, self._setup, self._state, int(Link.ETHERNET)))
 
     def receive(self) -> FrameBatch | None:
-        """Receive up to 4096 frames; None if none came. Valid until the next call.
+        """Receive up to 4096 frames; None if none have arrived. Valid until the next call.
 
         Raises CaptureError if the interface is gone.
         """
@@ -137,8 +138,8 @@ class RingListener:
         return FrameBatch(self._arena, self._frames[:count], first)
 
     def counts(self) -> dict[str, int]:
-        """What was not handed over, by key of `metrics.COUNTERS`; the kernel's drops since the socket is
-        there, including those of earlier workers.
+        """Frames that were not handed over, by key of `detect.counters.COUNTERS`; the kernel's drops are
+        counted since the socket was made, including those under earlier workers.
         """
         if self._socket is not None:
             self._drops[0] += np.uint64(dropped(self._socket))
@@ -150,7 +151,7 @@ class RingListener:
         }
 
     def finish(self) -> None:
-        """Begin no block: once `receive` has returned None, all that it took is given back."""
+        """Start no new block: once `receive` has returned None, all blocks have been handed back."""
         self._setup[RingSetup.MOST] = 0
 
     def fileno(self) -> int:
@@ -168,7 +169,7 @@ class RingListener:
         return []
 
     def close(self) -> None:
-        """Close the socket; the ring is freed with its last frame."""
+        """Close the socket; the ring is freed with the last batch."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -1,9 +1,9 @@
-"""Offloads of an interface: read, and temporarily switched off if they would change what a ring sees.
+"""Offloads of an interface: reads them, and temporarily switches off those that would change captured frames.
 
-A card or the kernel may merge packets of a connection before a packet socket gets them (LRO, GRO): headers
-of all but the first are gone then, and INT with them.  Frames from the other end of a veth pair may be longer
-than the MTU, since the sender leaves cutting to a card that is not there (TSO).  Checksums that were left so
-need no switching: the ring completes them.
+A card or the kernel may merge packets of a connection before a packet socket gets them (LRO, GRO), which
+removes the headers of all but the first, including INT. Frames from the other end of a veth pair may be
+longer than the MTU, since the sender leaves segmentation to a card that does not exist (TSO). Offloaded
+checksums can stay on: the ring completes them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FEATURE_NAMES = 4  # ETH_SS_FEATURES
 _STRING_BYTES = 32
 
 MERGING = ("rx-lro", "rx-gro-hw", "rx-gro", "rx-gro-list", "rx-udp-gro-forwarding")
-"""What makes one frame of several that came in."""
+"""Features that merge several received frames into one."""
 _GENERIC = "tx-generic-segmentation"
-"""Segmentation by the kernel, at the last moment: it replaces that of the card."""
+"""Segmentation by the kernel just before sending, in place of the card's."""
 _GETLINK, _NEWLINK, _REQUEST = 18, 16, 1
 _LINK, _LINKINFO, _INFO_KIND, _LINK_NETNSID = 5, 18, 1, 37  # IFLA_*
 _LOOPBACK = 772  # ARPHRD_LOOPBACK
@@ -55,7 +55,7 @@ class _Device:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def call(self, request: bytes, answer: int = 0) -> bytes:
-        """One command; what it wrote back, `answer` bytes longer than the request. Raises OSError."""
+        """Run one command; returns its answer, `answer` bytes longer than the request. Raises OSError."""
         buffer = ctypes.create_string_buffer(request, len(request) + answer)
         request = struct.pack("<16sQ16x", self.interface.encode(), ctypes.addressof(buffer))
         fcntl.ioctl(self._socket, _SIOCETHTOOL, request)
@@ -123,8 +123,8 @@ def driver_of(interface: str) -> str:
 
 
 def speed_of(interface: str) -> int:
-    """Speed of an interface's link, Mbit/s; 0: unknown. The kernel is asked, not /sys, which may be that of
-    another network namespace. Raises CaptureError if there is no such interface.
+    """Speed of an interface's link, Mbit/s; 0: unknown. It is read from the kernel, not from /sys, which may
+    belong to another network namespace. Raises CaptureError if there is no such interface.
     """
     require_linux()
     device = _Device(interface)
@@ -153,10 +153,10 @@ def _failure(interface: str, error: OSError) -> CaptureError:
 
 @dataclass
 class PreparedInterface:
-    """What was switched off, to be put back by `close`."""
+    """Features that were switched off, which `close` restores."""
 
     lines: list[str] = field(default_factory=list)
-    """What was done, and what could not be."""
+    """Lines about what was done, and what failed."""
     _changed: list[tuple[_Device, dict[str, bool]]] = field(default_factory=list)
 
     def off(self, interface: str, which: Callable[[str], bool], change: bool, called: str, why: str) -> None:
@@ -194,21 +194,21 @@ class PreparedInterface:
 
     @property
     def changes(self) -> list[tuple[str, dict[str, bool]]]:
-        """What was changed: interfaces, and the states of their features before."""
+        """The changes: interfaces, and the former states of their features."""
         return [(device.interface, before) for device, before in self._changed]
 
     def take(self, changes: Iterable[tuple[str, dict[str, bool]]]) -> None:
-        """Restore also these `changes` of another process, which leaves it to this one."""
+        """Also restore these `changes` of another process, which leaves that to this one."""
         self._changed += [(_Device(interface), before) for interface, before in changes]
 
     def leave(self) -> None:
-        """Leave it to another process to restore what was changed."""
+        """Leave the restoration to another process."""
         for device, _ in self._changed:
             device.close()
         self._changed.clear()
 
     def close(self) -> None:
-        """Restore what was changed, unless the interface is gone."""
+        """Restore the features, unless the interface is gone."""
         for device, before in self._changed:
             with suppress(OSError):
                 device.switch(before)
@@ -217,7 +217,8 @@ class PreparedInterface:
 
 
 def prepare(interface: str, change: bool = True) -> PreparedInterface:
-    """Switch off what merges the frames that come in at an interface, and what its veth peer leaves uncut.
+    """Switch off the features that merge frames received at an interface, and segmentation offloads of its
+    veth peer.
 
     Without `change` or the permission (CAP_NET_ADMIN) it only reports. Closing the result restores
     everything. Raises CaptureError if there is no such interface.
@@ -238,7 +239,8 @@ def prepare(interface: str, change: bool = True) -> PreparedInterface:
 
 
 def as_a_cable(interface: str) -> None:
-    """Have an end of a veth pair send whole frames for good: cut to the MTU, with checksums, none merged.
+    """Permanently make an end of a veth pair send complete frames: cut to the MTU, with checksums, none
+    merged.
 
     Raises CaptureError.
     """
@@ -261,13 +263,13 @@ def as_a_cable(interface: str) -> None:
 
 
 def _cuts(name: str) -> bool:
-    """Whether this feature leaves cutting to a card."""
+    """Whether this feature leaves segmentation to a card."""
     return name.startswith("tx-") and name != _GENERIC and name.endswith(("-segmentation", "-gso-list"))
 
 
 def _link(interface: str) -> tuple[str, str | None]:
-    """Kind of an interface (`veth`, `loopback`, …; empty for a card), and of a veth its other end: its name,
-    None if it is in another namespace (rtnetlink(7)). Raises CaptureError.
+    """Kind of an interface (`veth`, `loopback`, …; empty for a card), and for a veth, the name of its other
+    end, None if that is in another namespace (rtnetlink(7)). Raises CaptureError.
     """
     request = struct.pack("<BxHiII", 0, 0, index_of(interface), 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as handle:

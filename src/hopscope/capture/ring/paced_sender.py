@@ -1,4 +1,4 @@
-"""Frames out at an interface at a rate, through a transmit ring; waits until the interface has taken them."""
+"""Sends frames at a given rate through a transmit ring; blocks until the interface has taken them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PacedSender:
         self.address = self._ring.address
         """Ethernet address of the interface, 6 bytes."""
         self.unreachable = 0
-        """Always 0: ICMP errors do not come back to a transmit ring."""
+        """Always 0: a transmit ring gets no ICMP errors."""
 
     @property
     def sent(self) -> int:
@@ -34,8 +34,8 @@ class PacedSender:
         return self._ring.sent
 
     def send(self, batch: FrameBatch) -> None:
-        """Send frames of one length that follow each other in their arena. A delay above a tenth of a second
-        is not made up for. Raises CaptureError, also if the interface cannot send them.
+        """Send frames of one length that are contiguous in their arena. A delay of more than a tenth of a
+        second is not made up for. Raises CaptureError, also if the interface cannot send them.
         """
         count, length = len(batch), int(batch.frames["length"][0])
         start = int(batch.frames["offset"][0])
@@ -86,5 +86,5 @@ def mac_from(text: str) -> bytes:
     except ValueError:
         octets = b""
     if len(octets) != 6:
-        raise CaptureError(f"found {text!r}, expected an Ethernet address, as 02:00:00:00:00:01")
+        raise CaptureError(f"found {text!r}, expected an Ethernet address such as 02:00:00:00:00:01")
     return octets

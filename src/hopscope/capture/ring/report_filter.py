@@ -1,6 +1,6 @@
-"""Classic BPF programs of a ring of reports: which frames enter it, and which worker gets them.
+"""Classic BPF programs for a ring of reports: they select its frames and choose the worker.
 
-The kernel has taken off the outermost VLAN tag when they run; up to two more may be in the frame.
+When they run, the kernel has taken off the outermost VLAN tag; the frame may have up to two more.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _DROP, _TAKE = (RET_K, 0, 0, 0), (RET_K, 0, 0, _WHOLE)
 
 
 def reports_to(port: int, *, promiscuous: bool) -> bytes:
-    """Program that takes UDP datagrams to a port, over IPv4 or IPv6, and drops all else.
+    """Program that accepts UDP datagrams to a port, over IPv4 or IPv6, and drops all else.
 
-    It takes the first fragment of a datagram, and IPv6 packets with extension headers, which only the decoder
-    reads.  Unless `promiscuous`, it drops frames that are addressed to other machines.
+    It accepts the first fragment of a datagram, and IPv6 packets with extension headers, which only the
+    decoder can read. Unless `promiscuous`, it drops frames that are addressed to other machines.
     """
     lines: list[Line] = []
     if not promiscuous:
@@ -48,8 +48,8 @@ def by_frame_source(workers: int) -> bytes:
 
 
 def _by_tags(link: int, block: Callable[[int], list[Line]]) -> list[Line]:
-    """`block` for the place of the IP header, by the number of tags; it finds the EtherType in the
-    accumulator, and returns.
+    """Instances of `block` for each possible offset of the IP header, by number of tags. A block gets the
+    EtherType in the accumulator, and has to return.
     """
     lines = [_DROP]
     for tags in range(_TAGS_LEFT, -1, -1):

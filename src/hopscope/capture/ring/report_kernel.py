@@ -1,4 +1,4 @@
-"""Blocks of a receive ring to the payloads of UDP datagrams, in place, compiled."""
+"""Finds payloads of UDP datagrams in blocks of a receive ring, in place; compiled."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def walk_reports(ring: Any, frames: Any, setup: Any, state: Any, ranges: Any, bu
     """Hand back what the last batch held, then describe datagrams in `frames` until they are full, or enough
     blocks are held, or nothing is ready; returns how many.
 
-    `limits`: parameters of `Setup`.  A frame that is not a plain, whole datagram is left to the decoder, as
-    a frame of Link.ETHERNET without its outermost VLAN tag.  A frame that was cut, and a packet that is not
-    inside its block, are counted as oversized.
+    `limits`: parameters of `Setup`. A frame that is not a plain, complete datagram is left to the decoder, as
+    a frame of Link.ETHERNET without its outermost VLAN tag. A truncated frame, and a packet that extends
+    beyond its block, are counted as oversized.
     """
     hand_back(ring, setup, state)
     count = 0

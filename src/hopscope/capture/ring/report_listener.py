@@ -1,4 +1,4 @@
-"""Telemetry Reports of an interface: the ring of `listener`, read as datagrams to one port."""
+"""Receives Telemetry Reports at an interface: the ring of `listener`, read as datagrams to one port."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .listener import RingListener
 
 
 class ReportListener(RingListener):
-    """Datagrams to one port that come in at one interface, as frames (Link.UDP_PAYLOAD).
+    """Datagrams to one port that arrive at one interface, as frames (Link.UDP_PAYLOAD).
 
-    What is not a plain, whole datagram is left to the decoder (Link.ETHERNET), which says what is wrong.
-    Trains of datagrams that the kernel merged are taken apart.  Checksums are not verified.
+    A frame that is not a plain, complete datagram is left to the decoder (Link.ETHERNET), which finds the
+    problem. Trains of datagrams that the kernel merged are split. Checksums are not verified.
     """
 
     def prepare(self) -> None:
@@ -49,7 +49,7 @@ class ReportListener(RingListener):
         )
 
     def counts(self) -> dict[str, int]:
-        """With datagrams that were not let in, by key of `detect.counters.COUNTERS`."""
+        """Includes datagrams that were not accepted, by key of `detect.counters.COUNTERS`."""
         return {
             **super().counts(),
             "denied_frames_total": int(self._state[Ring.DENIED]),

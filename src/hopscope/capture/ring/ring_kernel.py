@@ -1,4 +1,6 @@
-"""Blocks of a receive ring to frames, in place, and gaps of a transmit ring (TPACKET_V3), compiled."""
+"""Finds frames in blocks of a receive ring, in place, and closes gaps in a transmit ring (TPACKET_V3);
+compiled.
+"""
 
 from __future__ import annotations
 

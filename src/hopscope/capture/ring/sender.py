@@ -1,4 +1,4 @@
-"""Frames out at an interface, through a transmit ring (TPACKET_V3): one system call for many."""
+"""Sends frames through a transmit ring (TPACKET_V3), many with one system call."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _AGAIN = (0, errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
 
 
 class RingSender:
-    """Frames written into slots of `arena`, and sent in the order of the slots; it never waits.
+    """Sends frames that were written into slots of `arena`, in the order of the slots; never blocks.
 
-    What the interface does not take at once waits in the ring, and is tried again by the next call of `send`
-    or `flush`; `slots` says how much room is left.  A frame for an interface that is down or gone, or has no
-    carrier, is dropped: without a carrier the kernel takes frames and throws them away unsaid.
-    The kernel copies a frame whole: one that it sends out of the ring itself costs 700 ns at a veth, not 510.
+    Frames that the interface does not take at once wait in the ring until the next call of `send` or `flush`;
+    `slots` gives the remaining room. A frame for an interface that is down or gone, or has no carrier, is
+    dropped: without a carrier, the kernel accepts frames and silently discards them. The kernel copies whole
+    frames: sending one directly from the ring would cost 700 ns at a veth instead of 510.
     """
 
     def __init__(self, interface: str, *, ring_bytes: int = 1 << 23, bypass: bool = False) -> None:
@@ -45,7 +45,7 @@ class RingSender:
         self.sent = 0
         """Frames that the interface took."""
         self.dropped = 0
-        """Frames given up because the interface was down or gone, or had no carrier."""
+        """Frames dropped because the interface was down or gone, or had no carrier."""
         self.rejected = 0
         """Frames that the interface cannot send: shorter than their header, or longer than its MTU allows."""
         self.marked = np.zeros(_MARKS, np.int64)
@@ -129,8 +129,8 @@ class RingSender:
         return int(lengths.sum(dtype=np.int64)) - VNET_BYTES * self._waiting
 
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
-        """Where the next frames may be written, as indices in the arena: at most n, fewer when the ring is
-        full. The same ones again until `send`.
+        """Where to write the next frames, as indices in the arena: at most n, fewer if the ring is full.
+        Returns the same slots until `send` is called.
         """
         n = min(n, self._total - self._waiting)
         places = self._places(self._next, n)
@@ -142,8 +142,8 @@ class RingSender:
         return (first + np.arange(n)) % self._total
 
     def send(self, lengths: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8] | None = None) -> int:
-        """Send the frames in the first slots that `slots` gave, by their lengths (0: not this one), each with
-        a mark below 8 by which it is counted.
+        """Send the frames in the first slots that `slots` gave, with their lengths (0: skip the slot), and a
+        mark below 8 for each by which it is counted.
 
         Returns how many were sent, including frames that had waited. Raises CaptureError if the interface
         fails.
@@ -152,8 +152,8 @@ class RingSender:
         return self.flush()
 
     def send_rows(self, rows: npt.NDArray[np.uint8]) -> int:
-        """Copy frames of one length, uint8 [frames, bytes], into the ring and send them, as far as there is
-        room: how many. Raises CaptureError.
+        """Copy frames of one length, uint8 [frames, bytes], into the ring as far as there is room, and send
+        them; returns how many. Raises CaptureError.
         """
         count, length = len(self.slots(len(rows))), rows.shape[1]
         before = min(count, self._total - self._next)  # the others begin again at the first slot
@@ -163,8 +163,8 @@ class RingSender:
         return count
 
     def _put(self, lengths: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8] | None) -> None:
-        """Ask the kernel to send; what cannot be sent leaves no gap, at which it would stop. It does not look
-        at the MTU itself.
+        """Ask the kernel to send. Frames that cannot be sent are closed up, since the kernel stops at gaps;
+        it does not check the MTU itself.
         """
         if not len(lengths):
             return
@@ -189,13 +189,13 @@ class RingSender:
     def _tagged(
         self, offsets: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32]
     ) -> npt.NDArray[np.bool_]:
-        """Which frames are longer by no more than the 802.1Q tag that they have: these the kernel takes."""
+        """Which frames are too long only by the 802.1Q tag that they have: the kernel accepts these."""
         tagged = (self.arena[offsets + 12] == 0x81) & (self.arena[offsets + 13] == 0)
         fits: npt.NDArray[np.bool_] = tagged & (lengths > self.longest) & (lengths <= self.room)
         return fits
 
     def flush(self) -> int:
-        """Try again what waits; returns how many frames went out. Raises CaptureError."""
+        """Retry waiting frames; returns how many were sent. Raises CaptureError."""
         before = self.sent
         if self._waiting and not self._has_carrier():
             self._give_up()
@@ -215,7 +215,7 @@ class RingSender:
         return self.sent - before
 
     def _bind_again(self) -> bool:
-        """Send at an interface of this name that is new: False if there is none, or it is the same."""
+        """Bind to a new interface with this name; False: there is none, or it is the same."""
         try:
             index = socket.if_nametoindex(self.interface)
             if index == self._index:
@@ -227,19 +227,19 @@ class RingSender:
         return True
 
     def _has_carrier(self) -> bool:
-        """False also if it is down."""
+        """Whether the interface is up and has a carrier."""
         with suppress(OSError):
             return has_carrier(self.interface, self._socket)
         return True  # removed: `_kick` finds out
 
     def _give_up(self) -> None:
-        """Drop what waits."""
+        """Drop waiting frames."""
         self.dropped += self._waiting
         self._statuses[self._places(self._first, self._waiting)] = _AVAILABLE
         self._next, self._waiting = self._first, 0
 
     def _kick(self) -> int:
-        """Have the kernel send what it is asked to; errno, 0 for none."""
+        """Have the kernel send requested frames; returns errno, 0 for none."""
         try:
             self._socket.send(b"", socket.MSG_DONTWAIT)
         except OSError as error:
@@ -247,7 +247,7 @@ class RingSender:
         return 0
 
     def _reap(self) -> None:
-        """Count what the kernel has taken: it goes in the order of the slots."""
+        """Count the frames that the kernel has taken, in the order of the slots."""
         places = self._places(self._first, self._waiting)
         left = np.flatnonzero(self._statuses[places] == _SEND_REQUEST)
         taken = int(left[0]) if len(left) else self._waiting

@@ -28,17 +28,17 @@ _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 _BY_HASH, _BY_PROGRAM, _UNIQUE, _DEFRAGMENT = 0, 6, 0x2000, 0x8000
 
 BLOCK_BYTES = 1 << 17
-"""A block holds the largest frame that GRO makes (64 KiB), or 600 small ones."""
+"""Block size: enough for the largest frame that GRO makes (64 KiB), or for 600 small frames."""
 SOON_BLOCK_BYTES = 1 << 14
-"""Of a ring whose frames are forwarded: below 1,000 frames per second every frame takes a block of its own,
-so blocks are small, but hold the frames of any network card (jumbo frames have 9,000 bytes).
+"""Block size of a ring whose frames are forwarded. Below 1,000 frames per second, every frame takes a block
+of its own, so blocks are small, but hold the frames of any network card (jumbo frames have 9,000 bytes).
 """
 _FRAME_BYTES = 2048  # only checked by the kernel, in this version of the ring
 _RETIRE_MS, _RETIRE_SOON_MS = 16, 1
-"""How long the kernel holds back a block that is not full; with forwarding, until a worker looks again.
+"""How long the kernel holds back a block that is not full; with forwarding, about until a worker looks again.
 
-While a worker stands still, a ring of 32 MiB holds the frames of 4 s (2 s with forwarding), or 150,000 frames
-of 100 bytes, whichever is less.  A restart takes 0.2 s with forwarding, 2 s without.
+While no worker reads it, a ring of 32 MiB holds the frames of 4 s (2 s with forwarding), or 150,000 frames of
+100 bytes, whichever is less. A restart takes 0.2 s with forwarding, 2 s without.
 """
 
 
@@ -52,7 +52,7 @@ class Geometry:
 
     @classmethod
     def of(cls, settings: ListenSettings, block_bytes: int = 0) -> Geometry:
-        """As many whole blocks as the settings have bytes for. `block_bytes` 0: by whether frames go on."""
+        """As many blocks as fit into the settings' ring size. `block_bytes` 0: depends on forwarding."""
         retire_ms = _RETIRE_SOON_MS if settings.output else _RETIRE_MS
         block_bytes = block_bytes or (SOON_BLOCK_BYTES if settings.output else BLOCK_BYTES)
         return cls(settings.ring_bytes // block_bytes, retire_ms, block_bytes)
@@ -69,7 +69,7 @@ class Geometry:
 
 
 def source_of(settings: ListenSettings) -> dict[str, object]:
-    """What the socket of a listener is made by: another listener can use it if this is equal."""
+    """What a listener's socket depends on: a listener with an equal source can use the socket."""
     made = settings.model_dump(
         mode="json", include={"kind", "interface", "output", "workers", "ring_bytes", "promiscuous"}
     )
@@ -83,8 +83,8 @@ def bind_ring(
 
     `block_bytes`: a power of two, a page or more; the longest frame must fit into a block. 0: see `Geometry`.
 
-    It takes nothing before `let_in`: the sockets of all workers can be made first, and a flow then stays in
-    the ring that its first packet came to.  `first`: the socket of worker 0, whose group the others join.
+    It receives nothing before `let_in`, so that the sockets of all workers can be made first, and a flow
+    stays in the ring of its first packet. `first`: the socket of worker 0, whose group the others join.
     """
     named, interface = url(settings), settings.interface
     program(settings)
@@ -118,7 +118,7 @@ def bind_ring(
 
 
 def _ignore_outgoing(handle: socket.socket) -> None:
-    """Leave out what this machine sends: since Linux 4.20; before, the frames say it, too."""
+    """Exclude frames that this machine sends (since Linux 4.20; on older kernels, frames are marked)."""
     try:
         handle.setsockopt(SOL_PACKET, _IGNORE_OUTGOING, 1)
     except OSError:
@@ -126,11 +126,11 @@ def _ignore_outgoing(handle: socket.socket) -> None:
 
 
 def _share(handle: socket.socket, first: socket.socket | None, settings: ListenSettings) -> None:
-    """Share frames by a hash of their flow (PACKET_FANOUT_HASH), in a group of this listener's own.
+    """Share frames among workers by a hash of their flow (PACKET_FANOUT_HASH), in a group of this listener.
 
-    Fragments are reassembled, so that they reach the worker of their flow.  Forwarded frames must not
-    be changed, and a flow's must keep their order, with and without INT, which changes ports and protocol:
-    they are shared by their addresses.  Reports are shared by their source.
+    Fragments are reassembled, so that they reach the worker of their flow. Forwarded frames must not be
+    changed, and the frames of a flow must keep their order even if only some have INT, which changes ports
+    and protocol; so they are shared by their addresses. Reports are shared by their source.
     """
     how = _BY_HASH
     if settings.output or settings.kind == "ring":
@@ -160,7 +160,7 @@ def _refusal(settings: ListenSettings, error: OSError) -> str:
 
 
 def let_in(handle: socket.socket, settings: ListenSettings) -> None:
-    """Let frames into the ring: all, those that the filter of the settings takes, or reports. Raises
+    """Let frames into the ring: all, those that the filter in the settings accepts, or reports. Raises
     CaptureError.
     """
     instructions = program(settings)

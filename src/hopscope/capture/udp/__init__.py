@@ -1,1 +1,1 @@
-"""UDP sockets: reports in, datagrams out."""
+"""UDP sockets that receive reports and send datagrams."""

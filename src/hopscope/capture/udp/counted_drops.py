@@ -1,4 +1,4 @@
-"""Which of the drops of sockets have been counted, in memory that outlives the processes that count them.
+"""Counted drops of sockets, in memory that outlives the counting processes.
 
 The kernel counts the drops of a socket for as long as it is open, which may be longer than a collector runs.
 """
@@ -15,19 +15,19 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class SocketDrops:
-    """Of one socket, modulo 2^32."""
+    """Counted drops of one socket, modulo 2^32."""
 
     before: int = 0
     """Drops that an earlier collector has counted."""
     counted: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(1, np.uint32))
-    """One number: the drops that have been counted until now."""
+    """The drops counted so far, as an array of one number."""
 
 
 class CountedDrops:
-    """A number for each of some sockets: the drops that have been counted, modulo 2^32."""
+    """Counted drops of several sockets, modulo 2^32."""
 
     def __init__(self, descriptor: int) -> None:
-        """Share those of a memfd. Raises OSError or ValueError if it is none."""
+        """Share the numbers in a memfd. Raises OSError or ValueError if the descriptor is not valid."""
         self.descriptor = descriptor
         self.words: npt.NDArray[np.uint32] = np.frombuffer(mmap.mmap(descriptor, 0), np.uint32)
         """uint32 [sockets]."""
@@ -40,7 +40,7 @@ class CountedDrops:
         return cls(descriptor)
 
     def of_socket(self, number: int, before: int) -> SocketDrops:
-        """Those of one socket; `before`: see there."""
+        """The counted drops of one socket; `before`: see `SocketDrops`."""
         return SocketDrops(before, self.words[number : number + 1])
 
     def close(self) -> None:

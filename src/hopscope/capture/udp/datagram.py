@@ -1,4 +1,4 @@
-"""One unconnected UDP socket that receives frames and sends each to its own receiver (RoCEv2)."""
+"""An unconnected UDP socket that receives frames, and sends each frame to its own receiver (RoCEv2)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from .sender import UdpSender
 
 
 class DatagramSocket(UdpListener):
-    """A UdpListener that sends as well, from the address and port that it is bound to.
+    """A UdpListener that also sends, from the address and port to which it is bound.
 
-    `host` is a single address: an invariant CRC covers both. Packets have DF set and are never fragmented.
-    Packets to loopback addresses go out in trains (UDP_SEGMENT), which the receiver gets as they were; on a
-    wire the packets of a train would have other identifications than 0, and the CRC covers them.
+    `host` must be a single address, since the invariant CRC covers both addresses. Packets have DF set and
+    are never fragmented. Packets to loopback addresses are sent in trains (UDP_SEGMENT), which the receiver
+    gets unchanged; on a wire, the packets of a train would have identifications other than 0, which the CRC
+    covers.
     """
 
     def __init__(
@@ -36,13 +37,13 @@ class DatagramSocket(UdpListener):
         workers: int = 1,
     ) -> None:
         """`allow`: networks whose datagrams are accepted; empty: all. `wildcard`: the host may stand for all
-        addresses of the machine, for protocols other than RoCEv2. Of several `workers` that share the port,
-        each has a socket, opened in their order. `open` binds.
+        addresses of the machine, for protocols other than RoCEv2. Several `workers` can share the port; each
+        has a socket, and the sockets are opened in order. `open` binds.
         """
         super().__init__(ListenSettings(host=host, port=port, allow=allow, workers=workers), worker, workers)
         self._wildcard = wildcard
         self.unsendable = 0
-        """Frames that the system did not take: no route, or not permitted."""
+        """Frames that the system did not accept: no route, or not permitted."""
         self._senders: dict[bool, UdpSender] = {}
 
     def open(self) -> None:
@@ -59,7 +60,7 @@ class DatagramSocket(UdpListener):
         self._senders = {trains: UdpSender.over(handle, named, trains=trains) for trains in (False, True)}
 
     def send(self, batch: FrameBatch) -> int:
-        """Send every frame (Link.UDP_PAYLOAD) to its `source_*`, `port`; how many the system took."""
+        """Send every frame (Link.UDP_PAYLOAD) to its `source_*`, `port`; returns how many the system took."""
         frames = batch.frames
         if not len(frames):
             return 0

@@ -1,4 +1,4 @@
-"""Headers made up for payloads of a UDP socket, so that a capture file can hold them."""
+"""Adds made-up headers to payloads of a UDP socket, so that a capture file can hold them."""
 
 from __future__ import annotations
 

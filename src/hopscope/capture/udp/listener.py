@@ -1,7 +1,7 @@
-"""UDP sockets in and out: datagrams as frames over one arena, without an object per packet.
+"""UDP listener: datagrams become frames in one arena, without an object per packet.
 
-Receiving does not block; a caller that finds nothing sleeps for half a millisecond, since a wake-up per
-datagram costs more than the datagram.
+Receiving does not block; a caller that finds nothing sleeps for half a millisecond, since a wake-up costs
+more than processing a datagram.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from .sender import UdpSender
 __all__ = ["UdpListener", "UdpSender", "bind_share"]
 
 MESSAGES = 512
-"""Messages of one receive call."""
+"""Maximum number of messages per receive call."""
 FRAMES = 4096
-"""Most frames of one batch."""
+"""Maximum number of frames in one batch."""
 TRAIN_ROOM = 65_536 + 320
-"""Bytes for a train: no multiple of 4096, or the starts of all messages would share one set of the cache."""
+"""Bytes for a train: not a multiple of 4096, or the starts of all messages would share one set of the cache.
+"""
 _SINGLE_ROOM = 9_216 + 64
 _TOUCHED = 16_384
 """Bytes of each message's room that are resident from the start: a page's first touch costs some µs."""
@@ -52,9 +53,9 @@ _COUNTERS = {
 class UdpListener:
     """Datagrams of one UDP socket, as frames (Link.UDP_PAYLOAD).
 
-    Memory: 8 MiB of the arena are resident from the start, at most 34 MiB when long trains come; 4.5 MiB
-    without trains. Frames of one batch have one time, that of the receive call: it is late by at most a pause
-    of the caller, and a time stamp for each (SO_TIMESTAMPNS) costs 20 to 60 ns more per datagram, of 530.
+    Memory: 8 MiB of the arena are resident from the start, at most 34 MiB when long trains arrive; 4.5 MiB
+    without trains. All frames of a batch have the time of the receive call, which is late by at most a pause
+    of the caller. Time stamps for each datagram (SO_TIMESTAMPNS) would add 20 to 60 ns to 530 ns.
     """
 
     def __init__(
@@ -67,8 +68,7 @@ class UdpListener:
     ) -> None:
         """`sock`: this worker's socket, from `bind_share`; without it, `open` binds one of `workers`.
 
-        `drops`: what is known of those of `sock`, which may have been open before; this listener notes there
-        which ones it has counted.
+        `drops`: the counted drops of `sock`, which may have been open before; this listener updates them.
         """
         self.settings = settings
         self.worker = worker
@@ -90,7 +90,7 @@ class UdpListener:
         self._time_ns = 0
 
     def open(self) -> None:
-        """Compile, allocate, bind: in this order, so that nothing waits meanwhile. Raises CaptureError."""
+        """Compile, allocate, then bind, so that no datagram waits meanwhile. Raises CaptureError."""
         self.prepare()
         if self._socket is None:
             self._socket = bind_share(self.settings.model_copy(update={"workers": self.workers}), self.worker)
@@ -127,7 +127,7 @@ class UdpListener:
         )
 
     def _bound(self, handle: socket.socket) -> None:
-        """The socket is there."""
+        """Called once the socket is bound."""
         self.port = int(handle.getsockname()[1])
         self._setup[Setup.PORT] = self.port
 
@@ -167,11 +167,11 @@ class UdpListener:
         self._setup[Setup.STRIDE] = room
 
     def fileno(self) -> int:
-        """The socket's, to wait for."""
+        """Descriptor of the socket, to wait for."""
         return self._file
 
     def receive(self) -> FrameBatch | None:
-        """Receive up to 4096 frames; None if none came. Valid until the next call.
+        """Receive up to 4096 frames; None if none have arrived. Valid until the next call.
 
         Raises CaptureError if the socket fails.
         """
@@ -186,11 +186,11 @@ class UdpListener:
         return None
 
     def finish(self) -> None:
-        """Return what was received, and receive no more."""
+        """Return received frames, and receive no more."""
         self._finished = True
 
     def _fetch(self) -> int:
-        """One receive call; number of messages."""
+        """One receive call; returns the number of messages."""
         if self._finished:
             return 0
         got = self._recvmmsg(self._file, self._address, self._wanted, _MSG_DONTWAIT, None)
@@ -211,7 +211,7 @@ class UdpListener:
         raise CaptureError(f"{url(self.settings)}: receiving failed ({os.strerror(error)})")
 
     def _describe(self) -> int:
-        """Describe what was received in `_frames`; returns how many."""
+        """Describe received datagrams in `_frames`; returns how many."""
         before = self._words[_NEXT]
         count = self._unpack(*self._unpacking, self._time_ns, time.monotonic_ns())
         # as many messages as make one batch: more would leave the cache before it is read
@@ -221,9 +221,9 @@ class UdpListener:
         return count
 
     def counts(self) -> dict[str, int]:
-        """What was not handed over since `open`, by key of `metrics.COUNTERS`.
+        """Datagrams that were not handed over since `open`, by key of `detect.counters.COUNTERS`.
 
-        A train that the kernel drops counts once there.
+        The kernel counts a dropped train once.
         """
         if self._socket is not None and (drops := kernel_drops(self._socket)) is not None:
             ahead = (drops - int(self._state[Unpack.DROPS_SEEN])) & 0xFFFFFFFF

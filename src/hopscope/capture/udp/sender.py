@@ -1,4 +1,4 @@
-"""Sends frames as UDP datagrams, in trains if the kernel takes them."""
+"""Sends frames as UDP datagrams, in trains if the kernel supports them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _LOOPBACK = ": the loopback interface is down, as in a new network namespace; `i
 class UdpSender:
     """Sends the payloads of batches (Link.UDP_PAYLOAD) to one address.
 
-    `rate`: datagrams per second; 0: as fast as possible.  `trains`: frames of equal length that follow each
-    other are sent as one (UDP_SEGMENT); the receiver gets single datagrams, or trains with UDP_GRO.
-    `by_source`: each datagram is sent from its frame's source address, which must be the machine's own (any
-    in 127.0.0.0/8 on loopback); otherwise from `source`, or from what the kernel chooses.
+    `rate`: datagrams per second; 0: as fast as possible. `trains`: consecutive frames of equal length are
+    sent as one (UDP_SEGMENT); the receiver gets single datagrams, or trains with UDP_GRO. `by_source`: each
+    datagram is sent from its frame's source address, which must belong to this machine (any in 127.0.0.0/8 on
+    loopback); otherwise from `source`, or an address that the kernel chooses.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class UdpSender:
 
     @classmethod
     def over(cls, handle: socket.socket, named: str, *, trains: bool) -> UdpSender:
-        """On an unconnected socket: `send` gets the receiver."""
+        """A sender on an unconnected socket; `send` gets the receiver."""
         sender = cls.__new__(cls)
         sender._over(handle, named, trains)
         return sender
@@ -109,7 +109,7 @@ class UdpSender:
         self._plan(readonly(np.zeros(0, FRAME)), 0, 0)  # loads the kernel: reports must not wait for it
 
     def _plan(self, frames: Records, base: int, done: int) -> int:
-        """Messages for the next frames, of the arena at `base`; returns their number."""
+        """Make messages for the next frames in the arena at `base`; returns their number."""
         from .udp_kernel import plan
 
         count = plan(
@@ -124,10 +124,10 @@ class UdpSender:
         self._messages["name"], self._messages["name_length"] = self._name.ctypes.data, len(to)
 
     def send(self, batch: FrameBatch, to: bytes | None = None, *, wait: bool = True) -> int:
-        """Send all frames, at the rate; how many. Raises CaptureError.
+        """Send all frames, at the rate; returns how many. Raises CaptureError.
 
-        `to`: the receiver, a sockaddr, where the socket is not connected.  Without `wait` it ends where the
-        socket's buffer is full, and nothing is slept.
+        `to`: the receiver, a sockaddr, if the socket is not connected. Without `wait` it never sleeps, and
+        stops when the socket's buffer is full.
         """
         from ...base.jit import readonly
 
@@ -160,7 +160,7 @@ class UdpSender:
             time.sleep(self._due - now)
 
     def _put(self, count: int, done: int, wait: bool) -> int:
-        """Hand messages to the kernel: the first frame that was not sent."""
+        """Hand messages to the kernel; returns the first frame that was not sent."""
         flags = 0 if wait else socket.MSG_DONTWAIT
         sent = self._sendmmsg(self._socket.fileno(), self._messages.ctypes.data, count, flags)
         if sent > 0:

@@ -1,4 +1,4 @@
-"""Messages of recvmmsg(2) to frames, and frames to messages of sendmmsg(2), compiled."""
+"""Converts messages of recvmmsg(2) to frames, and frames to messages of sendmmsg(2); compiled."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any
 @kernel
 def split(arena: Any, start: Any, length: Any, at: Any, segment: Any, hi: Any, lo: Any, source_port: Any,
           count: Any, frames: Any, buckets: Any, setup: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
-    """Frames of the train of datagrams of `segment` bytes at `start`, from its byte `at` on, while there is
-    room: (frames, where the next call continues, datagrams above the rate limit).  At its end that is
-    `length`, and 0 for an empty datagram.
+    """Describe the train of datagrams of `segment` bytes at `start`, from its byte `at` on, while there is
+    room. Returns (frames, where the next call continues, datagrams above the rate limit); at the end of the
+    train, the second is `length`, or 0 for an empty datagram.
     """
     limited, above = setup[_INTERVAL] != U64(0), U64(0)
     while count < len(frames):
@@ -102,10 +102,10 @@ def split(arena: Any, start: Any, length: Any, at: Any, segment: Any, hi: Any, l
 @kernel
 def unpack(arena: Any, messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, buckets: Any,
            setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
-    """Describe received datagrams in `frames` until they are full or all is described; returns how many.
+    """Describe received datagrams in `frames` until it is full or all are described; returns how many.
 
-    Rejected datagrams are counted in `state`, which also says where the next call continues. A message that
-    is done is made ready for the next receive call.
+    Rejected datagrams are counted in `state`, which also says where the next call continues. A finished
+    message is prepared for the next receive call.
     """
     count = 0
     while count < len(frames) and state[_NEXT] < state[_MESSAGES]:
