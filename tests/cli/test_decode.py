@@ -160,7 +160,7 @@ def test_a_hint_at_other_dialects(tmp_path: Path) -> None:
     """Refusals that another dialect may not have are followed by how to find it, unless one was named."""
     path = tmp_path / "odd.pcap"
     path.write_bytes(pcap([ethernet(ipv4(udp(b"\xf0" + bytes(40), 32766)))]))
-    hint = "hopscope: these may be of another dialect: --dialect auto proposes one\n"
+    hint = "hopscope: these may be in another dialect: --dialect auto proposes one\n"
     for command_ in ("decode", "replay"):
         assert hopscope(command_, str(path)).stderr.endswith(hint)
     assert hint not in hopscope("decode", str(path), "--dialect", "bmv2").stderr

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 _GARBAGE = 50_000
-"""Objects after which Python looks for cycles: with 700, its own number, a collector starts 10 % slower."""
+"""Number of new objects after which Python looks for cycles; its default, 700, slows a start by 10 %."""
 
 
 class _Lossy(io.FileIO):
-    """A file without errors: text that it does not take, as on a full disk, is lost."""
+    """A file that never raises errors: text that cannot be written, for example to a full disk, is lost."""
 
     def write(self, text: Any, /) -> int:
         try:
@@ -56,8 +56,8 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Discard what would go to a stream that the caller has closed (`>&-`): Python has None for it. What is
-    said on stderr never ends a command.
+    """Discard output to a stream that the caller has closed (`>&-`), for which Python has None. Output to
+    stderr never ends a command.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:

@@ -37,12 +37,12 @@ GROUPS = {
         "version",
     ),
 }
-"""Commands by what they are for, in the order of `hopscope --help`."""
+"""Commands by purpose, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = frozenset(
     {"cluster", "decode", "demo", "direct", "fabric", "label", "plan", "query", "replay", "simulate", "top"}
 )
-"""Commands with a folder; the others are a module."""
+"""Commands that are a package; all others are a module."""
 
 
 @contextmanager
@@ -54,11 +54,11 @@ def _until_reader_leaves() -> Iterator[None]:
         finally:
             _flush()
     except BrokenPipeError:
-        raise typer.Exit(0) from None  # Typer would end with 1
+        raise typer.Exit(0) from None  # with Typer the status would be 1
 
 
 class _Root(TyperGroup):
-    """Imports a command when it is called; `completion.json` has what `--help` says of all."""
+    """Imports a command when it is called; `completion.json` has the `--help` texts of all commands."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
@@ -121,7 +121,7 @@ def _load(name: str) -> Any:
 
 
 def _commands(**more: Any) -> Commands:
-    """Brackets in a help text are brackets; errors are printed by `run`."""
+    """A group of commands in which help texts have literal brackets, and `run` prints errors."""
     return Commands(rich_markup_mode=None, pretty_exceptions_enable=False, **more)
 
 
@@ -153,7 +153,7 @@ def run() -> None:
 
 
 def _described(error: OSError) -> str:
-    """What failed, in one line."""
+    """The error in one line."""
     reason = error.strerror or str(error)
     if error.filename is not None:
         return f"{error.filename}: {reason}"
@@ -165,12 +165,12 @@ def _described(error: OSError) -> str:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether the system refused memory or a thread; DuckDB and the loader have errors of their own."""
+    """Whether the system refused memory or a thread; DuckDB and the loader raise other errors."""
     return isinstance(error, MemoryError) or any(text in str(error) for text in _REFUSED)
 
 
 def _flush() -> None:
-    """Write what is buffered. If that fails, nothing is left for the interpreter, which would fail again."""
+    """Write buffered output. If that fails, discard it, so that the interpreter does not fail at exit."""
     if sys.stdout is None:  # it is closed
         return
     try:

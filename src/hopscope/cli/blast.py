@@ -1,4 +1,4 @@
-"""`hopscope blast`: how many reports a collector takes."""
+"""`hopscope blast`: measures how many reports a collector can take."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from ..wire.records import FrameBatch
 
 PROBE_SECONDS = 0.05
-"""Time in which this machine or a near one answers that nobody listens."""
+"""Time in which this machine or one nearby answers that no program listens."""
 TURN_SECONDS = 0.05
-"""Time between two looks at the clock, with a rate."""
+"""Time between two checks of the clock, with a rate."""
 SETTLE_SECONDS = 0.5
-"""Time without a further report after which the collector has taken all."""
+"""After this time without a further report, the collector has taken all."""
 WAIT_SECONDS = 30.0
 TRAIN = 64
 """Datagrams of a train."""
 MAX_DATAGRAM = 1472
-"""Payload of a datagram that fits an Ethernet frame of 1500 bytes."""
+"""Maximum payload of a datagram in an Ethernet frame of 1500 bytes."""
 KERNEL_DROPS = "kernel_drops_total"
 REJECTED, DETECTOR_LOST = "rejected", "detector_lost_reports_total"
 LOST = {
@@ -47,7 +47,7 @@ LOST = {
     REJECTED: "rejected by the decoder",
     DETECTOR_LOST: "received, but not handed to the detector: its queue was full",
 }
-"""What a collector did not take."""
+"""Causes of losses, by counter."""
 OF_DATAGRAMS = [key for key in LOST if key not in (REJECTED, DETECTOR_LOST)]
 """Counters of datagrams."""
 ON_THE_WAY = "on the way: no socket or ring of the collector saw them"
@@ -105,7 +105,7 @@ class LoadOptions(Options):
 
 
 class Sender(Protocol):
-    """What sends datagrams."""
+    """Sends datagrams."""
 
     unreachable: int
     """ICMP port-unreachable errors."""
@@ -115,7 +115,7 @@ class Sender(Protocol):
         """Datagrams."""
 
     def send(self, batch: FrameBatch) -> object:
-        """Send what the load gave last, at its rate. Raises CaptureError."""
+        """Send the last batch of the load, at its rate. Raises CaptureError."""
 
     def close(self) -> None:
         """Close it."""

@@ -23,11 +23,11 @@ TABLE = Path(__file__).with_name("completion.json")
 A value is a list of words, the placeholder of one, null (any), or false if the option takes none.
 """
 Candidate = tuple[str, str]
-"""A word that may follow, and its help."""
+"""A possible next word, and its help."""
 
 
 def answer(environment: Mapping[str, str]) -> bool:
-    """Print what may follow the line; False: this shell, or what it asks for, is left to Typer."""
+    """Print completions of the line; False: Typer handles this shell or request."""
     shell = environment[VARIABLE].removeprefix("complete_")
     if shell not in ("bash", "zsh", "fish"):
         return False
@@ -46,13 +46,13 @@ def answer(environment: Mapping[str, str]) -> bool:
 
 
 def load() -> dict[str, Any]:
-    """The table."""
+    """The table of commands and options."""
     table: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
 
 
 def candidates(table: Mapping[str, Any], words: list[str], incomplete: str) -> list[Candidate]:
-    """What may follow `words`, the arguments so far, and begins with `incomplete`."""
+    """Possible words after `words`, the arguments so far, that begin with `incomplete`."""
     commands = table["commands"]
     command, arguments, value, given = "", 0, None, set()
     rest = iter(words)
@@ -102,7 +102,7 @@ def _options(entry: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _bash(environment: Mapping[str, str]) -> tuple[list[str], str]:
-    """Words before the cursor, and the one at it; bash takes `=` for a word of its own."""
+    """Words before the cursor, and the word at it; bash treats `=` as a separate word."""
     words, at = _split(environment["COMP_WORDS"]), int(environment["COMP_CWORD"])
     incomplete = words[at] if at < len(words) else ""
     before = [word for word in words[1:at] if word != "="]
@@ -118,7 +118,7 @@ def _line(environment: Mapping[str, str]) -> tuple[list[str], str]:
 
 
 def _split(line: str) -> list[str]:
-    """Words of a line as a shell splits them; a quote that is not closed ends with the line."""
+    """Words of a line as a shell splits them; an unclosed quote ends with the line."""
     lexer = shlex.shlex(line, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     words: list[str] = []

@@ -27,7 +27,7 @@ def show(settings: SettingsOptions) -> None:
 
 
 def shown_settings(loaded: Loaded) -> str:
-    """Settings as TOML with their origin, without secrets."""
+    """Settings as TOML with their origins, without secrets."""
     from ..settings.configuration.secrets import shown_tree
 
     tree = shown_tree(loaded.settings)
@@ -130,7 +130,7 @@ def dialects(settings: SettingsOptions) -> None:
 
 
 def _value(value: Any) -> str:
-    """A TOML value; None is written as the settings' word for it."""
+    """A TOML value; None becomes the word that settings use for it."""
     import json
 
     if value is None:
@@ -153,12 +153,12 @@ def _key(key: str) -> str:
 
 
 def _optional(key: str) -> bool:
-    """Whether a setting without a value is left out; thresholds have the word `never` for it."""
+    """Whether a setting without a value is omitted; thresholds use the word `never` instead."""
     return ".thresholds." not in key
 
 
 def toml_lines(tree: dict[str, Any], origins: dict[str, str], above: tuple[str, ...] = ()) -> Iterator[str]:
-    """A tree of settings as TOML, with the origin of each that has one."""
+    """A tree of settings as TOML, with the origin of each setting, if known."""
     tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
     if above and len(tables) < len(tree):
         yield f"\n[{'.'.join(map(_key, above))}]"

@@ -1,4 +1,4 @@
-"""`hopscope control`: the switches that a running collector reaches, and what it asks of them."""
+"""`hopscope control`: the switches that a running collector reaches, and their desired state."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _rule(words: list[str]) -> dict[str, Any]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise HopscopeError(f"{word}: expected KEY=VALUE, as destination=192.0.2.0/24")
+            raise HopscopeError(f"{word}: expected KEY=VALUE, such as destination=192.0.2.0/24")
         rule[key] = value.split(",") if key == "switches" else value
     return rule
 

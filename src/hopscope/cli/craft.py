@@ -23,7 +23,7 @@ from .options.settings import SettingsOptions
 from .options.standard_input import standard_input
 
 BATCH = 1024
-"""Frames that are written at once."""
+"""How many frames are written at a time."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def craft(
 
 
 def _objects(stream: TextIO, name: str, lines: array[int]) -> Iterator[Any]:
-    """The objects of the lines that are not empty; `lines` gets their numbers."""
+    """The objects in nonempty lines; `lines` gets the line numbers."""
     number = 0
     try:
         for number, line in enumerate(stream, 1):

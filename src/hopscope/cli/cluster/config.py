@@ -244,7 +244,7 @@ def _check(revision: Revision) -> None:
 
 
 def _leaves(limits: Limits) -> Iterator[tuple[str | None, str, str, Any]]:
-    """Node (None: all), metric, limit and value of all that is set."""
+    """Yield (node, None for all; metric; limit; value) of every limit that is set."""
     for metric, values in limits.general.items():
         for limit, value in values.items():
             yield None, metric, limit, value

@@ -1,4 +1,4 @@
-"""Options of commands that ask NATS, and their connection."""
+"""Options of commands that connect to NATS, and their connection."""
 
 from __future__ import annotations
 

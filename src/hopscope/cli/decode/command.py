@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     Batches = Iterator[tuple[FrameBatch, ReportBatch]]
 
 PLAIN_FRAMES = 20_000
-"""Frames that are decoded in plain Python, before loading compiled kernels pays off."""
+"""How many frames plain Python decodes before loading compiled kernels pays off."""
 _OF_A_DIALECT = {"unknown_version", "unknown_type", "bad_length", "bad_hop_size"}
-"""Reject reasons that another dialect may avoid."""
+"""Reject reasons that suggest a wrong dialect."""
 FIRST_BATCH, BATCH = 256, 4096
 _LARGE_BYTES = 16 * 1024 * 1024
 _PROGRESS_SECONDS = 0.5
@@ -127,7 +127,7 @@ def decode(
 def decide(
     batches: Iterator[FrameBatch], possible: tuple[Dialect, ...]
 ) -> tuple[Dialect, Iterator[FrameBatch]]:
-    """The dialect, and all batches; of several, the first frames choose one, and stderr says why."""
+    """The dialect, and all batches. If several are possible, the first frames decide, and stderr says why."""
     if len(possible) == 1:
         return possible[0], batches
     from ...wire.decode import evidence
@@ -139,16 +139,16 @@ def decide(
 
 
 def advise(reading: ReadingOptions, rejected: Collection[str], nothing: bool) -> None:
-    """Say on stderr what to try if reports were rejected for these reasons, or nothing was decoded."""
+    """Suggest on stderr what to try if reports were rejected for these reasons, or nothing was decoded."""
     if reading.dialect == "spec" and not _OF_A_DIALECT.isdisjoint(rejected):
-        print("hopscope: these may be of another dialect: --dialect auto proposes one", file=sys.stderr)
+        print("hopscope: these may be in another dialect: --dialect auto proposes one", file=sys.stderr)
     if nothing:
         print(_nothing_found(reading), file=sys.stderr)
 
 
 def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings | SettingsOptions) -> None:
-    """Say on stderr which dialect reads hops where that of the specifications reads reports without any: a
-    report of another dialect may look like one about a drop.
+    """Suggest on stderr a dialect that finds hops where the specifications' dialect reads reports without
+    any: a report of another dialect may look like one about a drop.
     """
     if reading.dialect != "spec" or not Path(file).is_file():
         return
@@ -177,7 +177,7 @@ def _nothing_found(reading: ReadingOptions) -> str:
 
 
 def _joining(postcards: JoinOptions) -> Callable[[Batches, Dialect], Batches]:
-    """A function that joins the postcards in decoded batches; paths come without frames."""
+    """A function that joins the postcards in decoded batches; joined paths have no frames."""
     if postcards.join is None:
         if postcards.links is not None:
             raise HopscopeError("--links: found without --join, which it is for")
@@ -213,7 +213,7 @@ def _batches(reader: PcapReader) -> Iterator[FrameBatch]:
 def _decoded(
     reader: PcapReader, batches: Iterator[FrameBatch], dialect: Dialect
 ) -> Iterator[tuple[FrameBatch, ReportBatch]]:
-    """Decode the first frames with plain kernels, which start at once, and the others with compiled ones."""
+    """Decode the first frames in plain Python, which starts at once, and the rest with compiled kernels."""
     from ...wire.decode.plain import decode_plain
 
     seen = 0
@@ -258,11 +258,11 @@ class Summary:
         self.hops += int(reports.reports["hop_count"].sum())
 
     def stop_after(self, printed: ReportBatch) -> None:
-        """Of the batch that was added last, count only the packets up to that of the last printed report."""
+        """In the last batch, count only the packets up to that of the last printed report."""
         self._stopped = True
         frames, reports = self._newest
         if printed.hops is not reports.hops:
-            return  # a joined path, of packets of several batches
+            return  # a joined path has packets of several batches
         packets = int(printed.reports["packet"][-1]) + 1
         rows = reports.reports[reports.reports["packet"] < packets]
         self.packets, self.reports, self.found, self.other, self.hops, self.rejected = self._before
@@ -272,7 +272,7 @@ class Summary:
         )
 
     def text(self) -> str:
-        """As `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
+        """The summary, such as `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
         from ...base.many import many
 
         total = self.rejected.total()

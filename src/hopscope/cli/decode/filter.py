@@ -57,7 +57,7 @@ class ReportFilter:
         return kept
 
     def _node_mask(self, batch: ReportBatch) -> Mask:
-        """Reports by these nodes, or with one of them on the path."""
+        """Reports from these nodes, or with one of them on the path."""
         reports, hops = batch.reports, batch.hops
         there = (hops["present"] & Have.NODE_ID != 0) & (hops["null"] & Have.NODE_ID == 0)
         there &= np.isin(hops["node_id"], self._nodes)

@@ -58,8 +58,8 @@ def rows(
 
 
 def _flat(report: dict[str, Any]) -> Row:
-    """Keys joined by dots; a column per field of hops, separated by blanks, `-` for a hop without it; extras
-    as `name=value`, separated by commas.
+    """A flat row: keys are joined by dots. A field of hops is one column, values separated by blanks, `-` for
+    a hop without it; extras are `name=value`, separated by commas.
     """
     flat = _leaves(report, "")
     hops = report.get("hops", ())

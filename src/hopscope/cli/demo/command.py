@@ -1,4 +1,4 @@
-"""`hopscope demo`: a simulated fabric, a real collector, four faults, and what was found of them."""
+"""`hopscope demo`: a simulated fabric with four faults, a real collector, and what it found."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ flow_latency = {{ change = 100000 }}
 link_utilization = {{ change = 150 }}
 {limits}"""
 DRAIN_SECONDS = 10.0
-"""Maximum time in which the collector reads what was sent."""
+"""Maximum time for the collector to read everything that was sent."""
 TURN_SECONDS = 0.1
 LATE_SECONDS = 1.0
 """Delay of the simulation after which it is reported once."""
@@ -138,7 +138,7 @@ class _Demo:
         http_port: int,
         edge_seed: int | None,
     ) -> None:
-        """`edge_seed`: of an edge without INT; None: there is none."""
+        """`edge_seed`: seed of an edge without INT; None: no edge."""
         from .judge import Judge
         from .view import LiveView, PlainView, State
 
@@ -303,11 +303,11 @@ class _Demo:
         return self._sent() - counters["reports_total"] - damaged(counters)
 
     def _sent(self) -> int:
-        """Reports of the fabric, and those that the collector makes of what the edge sent."""
+        """Reports of the fabric, and reports that the collector makes from the edge's messages."""
         return int(self._messages["end"]["reports"]) + (self._edge.reports if self._edge is not None else 0)
 
     def _finish(self, form: Summary) -> int:
-        """Print the summary; the exit status."""
+        """Print the summary; returns the exit status."""
         from .view import lost, summary
 
         state, end = self._state, self._messages["end"]

@@ -1,4 +1,4 @@
-"""The part of the demo's network that has no INT: its settings, its names, and who sends for it."""
+"""The part of the demo's network without INT: its settings, its names, and its sender."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def limits_toml(topology: Topology) -> str:
 
 
 class EdgeSender(threading.Thread):
-    """Sends what the edge's nodes send, in real time, until it is stopped."""
+    """Sends in place of the edge's nodes, in real time, until it is stopped."""
 
     def __init__(self, ports: dict[str, int], seed: int) -> None:
         super().__init__(daemon=True)
         self._ports, self._edge = ports, Edge(seed)
         self._end = threading.Event()
         self.reports = 0
-        """Reports that the collector makes of what was sent."""
+        """Reports that the collector makes from what was sent."""
 
     def run(self) -> None:
         """Send."""

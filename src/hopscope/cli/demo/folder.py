@@ -1,4 +1,4 @@
-"""Temporary folders of demos: those of demos that were killed go with the next demo."""
+"""Temporary folders of demos; the next demo removes those of killed demos."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 PREFIX = "hopscope-demo-"
 YOUNG_SECONDS = 60.0
-"""Age below which a folder stays: its demo may not have locked it yet."""
+"""Younger folders are kept, since their demo may not have locked them yet."""
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that is deleted at the end; so are those of this user whose demo was killed.
+    """A folder that is deleted at the end, as are this user's folders of killed demos.
 
-    A demo holds a lock on its folder, which Linux releases when the process ends in any way.
+    A demo holds a lock on its folder, which Linux releases however the process ends.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         _delete_unused(left)

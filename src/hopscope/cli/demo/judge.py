@@ -15,7 +15,7 @@ from ...fabric.topology import Topology
 from ...wire.records import Records
 
 GRACE_SECONDS = 1.0
-"""How long after a fault's end its events may still come: reports are on their way, queues drain."""
+"""How long after a fault's end its events may still arrive, while queues drain."""
 
 Place = tuple[int, int]
 """Node id and port number."""
@@ -26,26 +26,26 @@ SIGNS = {
     FaultKind.LOSSY_PORT: (Kind.DROP, None),
     FaultKind.PATH_CHANGE: (Kind.PATH_CHANGE, None),
 }
-"""Which events betray which fault."""
+"""The kinds of events that reveal each fault."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found of one fault."""
+    """What the collector found about one fault."""
 
     fault: Fault
     begun_ns: int
     """When it began, by the sender's clock."""
     ended_ns: int
     events: int = 0
-    """Events that betray it."""
+    """Events that reveal it."""
     votes: Counter[Place] = field(default_factory=Counter)
     """Events by the ports that they name; a flow that moved names every link that it left."""
     first_ns: dict[Place, int] = field(default_factory=dict)
 
     @property
     def place(self) -> Place | None:
-        """The port that most events name; none without events, or where two are level."""
+        """The port that most events name; None without events, or if two ports tie."""
         top = self.votes.most_common(2)
         if not top or (len(top) == 2 and top[0][1] == top[1][1]):
             return None
@@ -64,7 +64,7 @@ class Verdict:
 
 
 class Judge:
-    """Takes events as the collector publishes them, and keeps those that betray a fault underway."""
+    """Takes events as the collector publishes them, and keeps those that reveal a present fault."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -73,7 +73,7 @@ class Judge:
         self.verdicts: list[Verdict] = []
 
     def begin(self, fault: Fault, time_ns: int) -> Verdict:
-        """A fault begins; events with its signs are counted for it, those that are here already too."""
+        """A fault begins; matching events are counted for it, including those that have already arrived."""
         verdict = Verdict(fault, time_ns, time_ns + round(fault.duration * 1e9))
         self.verdicts.append(verdict)
         for sign in self._early:
@@ -81,7 +81,7 @@ class Judge:
         return verdict
 
     def end(self, fault: Fault, time_ns: int) -> None:
-        """A fault has ended, perhaps before its duration is over: a late sender catches up."""
+        """A fault has ended, perhaps early, because a late sender catches up."""
         for verdict in self.verdicts:
             if verdict.fault == fault:
                 verdict.ended_ns = min(verdict.ended_ns, time_ns)
@@ -105,7 +105,7 @@ class Judge:
     def _places(self, event: np.void, kind: Kind) -> Iterator[Place]:
         if kind in (Kind.RAISED, Kind.DROP):
             if not 1 <= int(event["node_id"]) <= len(self._topology.switches):
-                return  # of the edge
+                return  # a port of the edge
             port = int(event["port"])
             yield int(event["node_id"]), int(event["ident"]) if port == NO_PORT else port
             return
@@ -132,7 +132,7 @@ class Judge:
         wanted, of = SIGNS[verdict.fault.kind]
         if kind is not wanted or (of is not None and metric != of) or seen_ns < verdict.begun_ns:
             return
-        # flows return to a link that works again: that is a path change, too
+        # flows that return to a repaired link cause path changes, too
         grace = 0 if kind is Kind.PATH_CHANGE else round(GRACE_SECONDS * 1e9)
         if seen_ns > verdict.ended_ns + grace:
             return

@@ -35,7 +35,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class DemoError(HopscopeError):
-    """The demo could not be shown: which of its processes failed, and how."""
+    """The demo failed; the message says which process failed, and how."""
 
 
 def _follow_us() -> None:
@@ -64,7 +64,7 @@ def free_udp_port() -> int:
 
 
 def free_http_port(first: int = 8080) -> int:
-    """`first`, or the next port that is free; 0 stays 0 (any)."""
+    """`first`, or the next free port; 0 stays 0 (any)."""
     for port in range(first, min(first + 100, 1 << 16) if first else 0):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -90,7 +90,7 @@ def last_line(log: Path) -> str:
 
 
 class Progress:
-    """Whether a program that starts gets on: it logs, or it uses the processor."""
+    """Whether a starting program makes progress: it logs, or it uses the processor."""
 
     def __init__(self, pid: int, log: Path) -> None:
         self._pid, self._log = pid, log
@@ -98,7 +98,7 @@ class Progress:
         self._moved = time.monotonic()
 
     def stalled(self) -> bool:
-        """Whether nothing has moved for STALL_SECONDS."""
+        """Whether there was no progress for STALL_SECONDS."""
         seen = self._log.stat().st_size, session_ticks(self._pid)
         if seen != self._seen:
             self._seen, self._moved = seen, time.monotonic()
@@ -122,13 +122,18 @@ class Collector:
     def __init__(self, data: Path, config: Path, log: Path) -> None:
         self.data, self.log = data, log
         self.owner: dict[str, Any] = {}
-        form = ["--log-level", "info", "--log-format", "json"]  # as `wait` reads it, whatever is set
+        form = [
+            "--log-level",
+            "info",
+            "--log-format",
+            "json",
+        ]  # the format that `wait` reads
         self._process = start(["collect", "--config", str(config), *form], log)
         self._counters: list[npt.NDArray[np.uint64]] = []
         self._feed: Feed | None = None
         self._cursor: Cursor = {}
         self.missed = 0
-        """Events that came too fast to be read here; they are in the history all the same."""
+        """Events that arrived too fast to be read here; history has them anyway."""
 
     def wait(self, turn: Any) -> None:
         """Wait until it receives; `turn(text)` is called with its latest log line. Raises DemoError."""

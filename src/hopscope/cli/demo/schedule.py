@@ -26,10 +26,10 @@ _LASTING = 0.1
 
 
 def schedule(topology: Topology, seconds: float | None, seed: int = 1) -> list[Fault]:
-    """The four faults, each at another port that the seed chooses; repeated if there is no end.
+    """The four faults, each at a different port that the seed chooses; repeated if the demo has no end.
 
-    Raises HopscopeError for a fabric of two leaves: flows that leave a spine leave both of its links, so no
-    event says which one failed.
+    Raises HopscopeError for a fabric of two leaves: flows that avoid a spine avoid both of its links, so no
+    event tells which one failed.
     """
     if isinstance(topology, LeafSpine) and topology.leaves < 3:
         raise HopscopeError(
@@ -59,7 +59,7 @@ def _round(topology: Topology, rows: dict[FaultKind, int], offset: float, second
 
 
 def _touches(topology: Topology, row: int, others: Iterable[int]) -> bool:
-    """Whether a port is on the link of one of the others: each fault is to have a link of its own."""
+    """Whether a port is on the link of one of the others; each fault needs a link of its own."""
     return any(row in (other, int(topology.ports["reverse"][other])) for other in others)
 
 
@@ -78,5 +78,5 @@ def _ports(topology: Topology, kind: FaultKind) -> np.ndarray[tuple[int], np.dty
 
 
 def as_option(fault: Fault) -> str:
-    """A fault as `hopscope simulate --fault` takes it."""
+    """A fault in the form of `hopscope simulate --fault`."""
     return f"{fault.kind}@{fault.start},node={fault.node_id},port={fault.number},duration={fault.duration}"

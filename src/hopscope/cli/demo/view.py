@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live view on a terminal, plain lines elsewhere; and its summary."""
+"""Output of the demo while it runs, a live view on a terminal or plain lines elsewhere, and its summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hopscope cluster demo`: collectors of one cluster, one of them killed, and the proof that all is there."""
+"""`hopscope cluster demo`: runs a cluster, kills one collector, and proves that no event is missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .whole import WholeCluster
 
 SEEN = 1000
-"""Events of the last answer before the kill, which have to be in the lake."""
+"""Number of events in the last answer before the kill; all of them must reach the lake."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def demo(options: DemoOptions) -> None:
 
 
 def _keep(cluster: WholeCluster, story: Story, options: DemoOptions) -> None:
-    """Print what can be tried, and let it run until Ctrl-C."""
+    """Print commands to try, and keep the cluster running until Ctrl-C."""
     first = cluster.first
     inside = cluster.place.command("router")
     for member in cluster.members.values():
@@ -114,13 +114,13 @@ def _keep(cluster: WholeCluster, story: Story, options: DemoOptions) -> None:
 
 
 class _Demo:
-    """The story: load, a kill, a start, the proof."""
+    """The course of the demo: load, a kill, a restart, the proof."""
 
     def __init__(self, options: DemoOptions, cluster: WholeCluster, story: Story) -> None:
         self._options, self._cluster, self._story = options, cluster, story
 
     def run(self) -> dict[str, Any]:
-        """All of it; the result as JSON."""
+        """Run the demo; returns the result for JSON."""
         options, cluster, story = self._options, self._cluster, self._story
         names = [f"c{number}" for number in range(1, options.nodes + 1)]
         story.title(f"A cluster of {len(names)} collectors: {cluster.place.title}")
@@ -144,7 +144,7 @@ class _Demo:
         return {"members": names, "switches": LEAVES, "killed": killed, "started_again": again, **result}
 
     def _load(self, seconds: float) -> None:
-        """Let it run, and say what each member does."""
+        """Let the fabric send for `seconds`, and report what each member received."""
         from .whole import Questions
 
         cluster = self._cluster
@@ -266,7 +266,7 @@ class _Demo:
 
 
 def _grown(base: dict[str, dict[str, int]], cluster: WholeCluster) -> set[str]:
-    """Switches whose reports have come to one of these members since."""
+    """Switches of which one of these members has received reports since `base`."""
     return {
         source
         for name, sources in base.items()

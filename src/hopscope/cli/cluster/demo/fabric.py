@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 PROGRESS_SECONDS = 0.1
 LINK_RATE = 100_000_000
-"""Of hosts, bit/s: ten times as many packets would be too many to simulate beside three collectors."""
+"""Rate of hosts, bit/s: with ten times as many packets, the simulation would starve three collectors."""
 ADDRESS_MASK = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the fabric is, and how it sends."""
+    """The fabric to simulate, and how it sends."""
 
     topology: str
     rate: float
     seed: int
     source: str
-    """Address of the first switch; each further one has the next."""
+    """Address of the first switch; the others have the following addresses."""
     to: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Members that get reports, with their addresses."""
 
@@ -53,7 +53,7 @@ def owner(source: int, members: Mapping[str, object]) -> str:
 
 
 class Fabric:
-    """The process, seen from the demo."""
+    """The demo's handle of the process."""
 
     def __init__(self, place: Place, request: Request, log: Path) -> None:
         pipe = subprocess.PIPE
@@ -76,7 +76,7 @@ class Fabric:
         self._write({"begin": True})
 
     def look(self) -> None:
-        """Take what it has said."""
+        """Read the process's messages."""
         while not self._messages.empty():
             message = self._messages.get()
             self.last[message["kind"]] = message
@@ -99,7 +99,7 @@ class Fabric:
         return max(int(self.last.get(kind, {}).get("reports", 0)) for kind in ("sent", "end"))
 
     def stop(self) -> None:
-        """Let it end."""
+        """Let the process end."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
         try:
@@ -116,7 +116,7 @@ class Fabric:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # `ended` says so
+            pass  # `ended` reports it
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -140,14 +140,14 @@ class _Sender:
         self._fresh: dict[str, tuple[str, int]] | None = None
         self.sent = 0
         self.unsent = 0
-        """Reports while there was no member."""
+        """Reports dropped while there was no member."""
 
     def change(self, to: Mapping[str, Any]) -> None:
         """Use other members from the next frames on; from any thread."""
         self._fresh = {name: (str(host), int(port)) for name, (host, port) in to.items()}
 
     def send(self, batch: FrameBatch) -> int:
-        """Send frames; their number."""
+        """Send frames; returns their number."""
         import numpy as np
 
         from ....wire.records import FrameBatch
@@ -176,7 +176,7 @@ class _Sender:
 
 
 def simulation(request: Request) -> Simulation:
-    """The fabric of a request, whose time begins now."""
+    """The fabric of a request; its clock starts now."""
     from ....fabric.simulation import Simulation, SimulationModel
     from ....fabric.switch import ReportModel
     from ....fabric.topology import parse_topology

@@ -40,7 +40,7 @@ TIMES = {
     "cluster": "heartbeat_seconds = 0.5\nmember_seconds = 2\nanswer_seconds = 2",
     "lake": "every_seconds = 1",
 }
-"""Shorter than usual: who watches a demo does not wait for half a minute."""
+"""Settings with shorter times than usual, so that the demo does not take minutes."""
 ANNOUNCE_SECONDS = 0.2
 STOP_SECONDS = 30.0
 
@@ -49,7 +49,7 @@ class Member:
     """`hopscope collect` of one member, and `hopscope cluster announce` beside it."""
 
     def __init__(self, name: str, place: Place, folder: Path, servers: str) -> None:
-        """`servers`: settings with places for those of TIMES."""
+        """`servers`: settings with placeholders for those of TIMES."""
         self.name, self._place = name, place
         self.data = folder / name
         self.log = folder / f"{name}.log"
@@ -67,7 +67,7 @@ class Member:
         self.process: subprocess.Popen[str] | None = None
         self._announcer: subprocess.Popen[str] | None = None
         self.announced = False
-        """What the announcing process has said last."""
+        """Whether the route is announced, by the last message of the announcing process."""
         self.killed_at = 0.0
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Member:
         self._progress = Progress(self.process.pid, self.log)
 
     def announce(self) -> None:
-        """Start the process that announces its route; it goes on when the collector ends."""
+        """Start the process that announces the route; it keeps running when the collector ends."""
         words = [
             sys.executable, "-m", "hopscope", "cluster", "announce", "--prefix", "192.0.2.1/32",
             "--url", f"http://127.0.0.1:{self.page}/readyz", "--every", str(ANNOUNCE_SECONDS),
@@ -96,11 +96,11 @@ class Member:
 
     @property
     def runs(self) -> bool:
-        """Whether its process has not ended."""
+        """Whether its process is running."""
         return self.process is not None and self.process.poll() is None
 
     def receives(self) -> bool:
-        """Whether it has started. Raises DemoError if it will not."""
+        """Whether it has started. Raises DemoError if it has failed to."""
         assert self.process is not None
         text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
         if '"collecting"' in text:
@@ -120,17 +120,17 @@ class Member:
             self.process.wait(10)
 
     def get(self, path: str, seconds: float = 5.0) -> Any:
-        """JSON of its API, whatever the status. Raises OSError: there is no answer."""
+        """JSON of its API, with any status. Raises OSError if there is no answer."""
         return self._place.get(self.name, self.page, path, seconds)[1]
 
     def status(self) -> dict[str, Any]:
-        """Its view of the cluster; empty: it has none."""
+        """The cluster as this member sees it; empty: unknown."""
         from ....cluster.status import read_status
 
         return read_status(self.data / "regions")
 
     def sources(self) -> dict[str, int]:
-        """Reports of each switch, by address, since it has started."""
+        """Reports of each switch, by address, since it started."""
         from ....wire.address import address
 
         found: dict[str, int] = {}
@@ -140,17 +140,17 @@ class Member:
         return found
 
     def senders(self) -> int:
-        """Switches whose reports came in the last two seconds."""
+        """Number of switches whose reports arrived in the last two seconds."""
         rows = self._state.sources()
         recent = rows[rows["last_ns"] >= time.time_ns() - 2 * 10**9]
         return len(set(zip(recent["source_hi"].tolist(), recent["source_lo"].tolist(), strict=True)))
 
     def reports(self) -> int:
-        """Reports that it has received since it has started."""
+        """Reports received since it started."""
         return int(self._state.counters()["reports_total"])
 
     def answered(self, limit: int) -> set[tuple[int, ...]]:
-        """The newest events that a query of its history answers with now, as `proof.identities`."""
+        """The newest events in its history, as `proof.identities`."""
         from ....history.query import History
         from .proof import identities
 

@@ -28,14 +28,14 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 UNPRIVILEGED = "nobody"
 HUB = "hub"
-"""Part in which the servers and the demo itself are."""
+"""The part with the servers and the demo itself."""
 FABRIC = "fabric"
 _PORTS = range(10_000, 32_000)
-"""Below those that outgoing connections get: one of these could take a server's before it listens."""
+"""Below the range for outgoing connections, which could take a server's port before it listens."""
 
 
 class Place(ABC):
-    """Parts: `hub`, `fabric`, and every member by its name."""
+    """Runs processes in parts: `hub`, `fabric`, and one part per member."""
 
     title: str
     hub: str
@@ -45,15 +45,15 @@ class Place(ABC):
         self.using: list[str] = []
         """Members that get reports, in order of their names."""
         self._given: set[int] = set()
-        """Ports that `free_ports` chose: a server may be about to listen there."""
+        """Ports that `free_ports` returned, on which a server may soon listen."""
 
     def start(
         self, words: Sequence[str], log: Path, part: str = HUB, *, server: bool = False, **pipes: Any
     ) -> subprocess.Popen[str]:
         """Start a program in a session of its own, with its output in `log`; it ends with the demo.
 
-        `server`: as a user without rights, if this is root. Only the main thread may call it: the kernel ends
-        a program when the thread that started it does.
+        `server`: as an unprivileged user, if this is root. Only the main thread may call it, since the kernel
+        kills the program when the thread that started it ends.
         """
         user = pwd.getpwnam(UNPRIVILEGED) if server and os.geteuid() == 0 else None
 
@@ -73,13 +73,13 @@ class Place(ABC):
         return process
 
     def own(self, folder: Path) -> None:
-        """Make a folder that servers may write."""
+        """Make a folder to which servers can write."""
         folder.mkdir(mode=0o700)
         if os.geteuid() == 0:
             shutil.chown(folder, UNPRIVILEGED, pwd.getpwnam(UNPRIVILEGED).pw_gid)
 
     def free_ports(self, count: int, part: str = HUB, *, udp: bool = False) -> list[int]:
-        """Ports that are free there now, and that no other call gets."""
+        """Ports that are free in a part, and that no other call returns."""
 
         def look() -> list[int]:
             kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
@@ -117,19 +117,19 @@ class Place(ABC):
 
     @abstractmethod
     def add(self, member: str) -> None:
-        """One member more."""
+        """Add a member."""
 
     @abstractmethod
     def enter(self, part: str) -> None:
-        """Move the calling thread, or a process that starts, to a part."""
+        """Move the calling thread, or a starting process, to a part."""
 
     @abstractmethod
     def inside(self, part: str, work: Callable[[], T]) -> T:
-        """Do this in a part."""
+        """Run `work` in a part."""
 
     @abstractmethod
     def listen(self, member: str) -> tuple[str, int]:
-        """Where a member receives reports: the same at every call."""
+        """The address on which a member receives reports, the same at every call."""
 
     @abstractmethod
     def page(self, member: str, port: int) -> str:
@@ -141,18 +141,18 @@ class Place(ABC):
 
     @abstractmethod
     def fabric(self) -> dict[str, Any]:
-        """How the fabric sends: first address of its switches, `source`, and members with addresses, `to`."""
+        """How the fabric sends: `source`, the first address of its switches; `to`, addresses of members."""
 
     def follow(self, send_to: Callable[[dict[str, tuple[str, int]]], object]) -> None:
-        """Tell a fabric that chooses members by itself of every change."""
+        """Report every change to a fabric that itself chooses members."""
         return
 
     def command(self, part: str) -> str:
-        """What stands before a command that is run in a part, by hand."""
+        """Prefix of a command line to run by hand in a part."""
         return ""
 
     def remove(self) -> None:
-        """Take all of it away."""
+        """Remove everything."""
         return
 
 
@@ -175,28 +175,28 @@ class Namespaces(Place):
         self.network.create()
         for member in members:
             self.add(member)
-        # sockets of pages are those of the machine; all else that is opened from now on is the hub's
+        # sockets of pages belong to the machine; everything opened from now on belongs to the hub
         self._pages = [_page_socket() for _ in members]
         self.enter(HUB)
 
     def add(self, member: str) -> None:
-        """One namespace more."""
+        """Add a namespace."""
         self.network.add(member)
 
     def enter(self, part: str) -> None:
-        """By setns(2)."""
+        """Enter the namespace by setns(2)."""
         enter(self.network.full("router" if part == HUB else part))
 
     def inside(self, part: str, work: Callable[[], T]) -> T:
-        """In a thread of its own."""
+        """Run `work` in a thread of its own, which enters the namespace."""
         return work() if part == HUB else inside(self.network.full(part), work)
 
     def listen(self, member: str) -> tuple[str, int]:
-        """The address that all have."""
+        """The address that all members share."""
         return SERVICE, self.PORT
 
     def page(self, member: str, port: int) -> str:
-        """By a relay on this machine."""
+        """The address of a relay on this machine."""
         if not self._pages:
             return f"ip netns exec {self.network.full(member)} curl http://127.0.0.1:{port}"
         listener = self._pages.pop(0)
@@ -205,7 +205,7 @@ class Namespaces(Place):
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
     def use(self, members: Collection[str]) -> None:
-        """They are the next hops of the group."""
+        """Make these members the next hops of the group."""
         self.network.use(members)
         self.using = sorted(members)
 
@@ -214,11 +214,11 @@ class Namespaces(Place):
         return {"source": "198.19.0.1", "to": {"service": [SERVICE, self.PORT]}}
 
     def command(self, part: str) -> str:
-        """By ip(8)."""
+        """Prefix for ip(8)."""
         return f"ip netns exec {self.network.full(part)} "
 
     def remove(self) -> None:
-        """Delete the namespaces, and end what runs in them."""
+        """Delete the namespaces, and end all processes in them."""
         for listener in self._relays:
             listener.close()
         self.network.remove()
@@ -227,7 +227,7 @@ class Namespaces(Place):
         self._home.close()
 
     def _relay(self, listener: socket.socket, member: str, port: int) -> None:
-        """Connections of a browser on this machine go to the page in the namespace."""
+        """Relay connections from a browser on this machine to the page in the namespace."""
 
         def connect() -> socket.socket:
             return socket.create_connection(("127.0.0.1", port), 5)
@@ -247,7 +247,7 @@ class Namespaces(Place):
 
 
 class Loopback(Place):
-    """All on 127.0.0.1; the fabric chooses the member of a switch by rendezvous hashing of its address."""
+    """Everything on 127.0.0.1; the fabric chooses a switch's member by rendezvous hashing of its address."""
 
     title = "loopback ports, switches choose by a hash (as root: network namespaces and ECMP)"
 
@@ -267,37 +267,37 @@ class Loopback(Place):
         self._ports[member] = self.free_ports(1, udp=True)[0]
 
     def enter(self, part: str) -> None:
-        """All parts are the same."""
+        """Nothing to enter: all parts are the same."""
 
     def inside(self, part: str, work: Callable[[], T]) -> T:
-        """All parts are the same."""
+        """Nothing to enter: all parts are the same."""
         return work()
 
     def listen(self, member: str) -> tuple[str, int]:
-        """Its port."""
+        """Address with the member's own port."""
         return "127.0.0.1", self._ports[member]
 
     def page(self, member: str, port: int) -> str:
-        """Its port."""
+        """Address with the member's own port."""
         return f"http://127.0.0.1:{port}"
 
     def use(self, members: Collection[str]) -> None:
-        """The fabric sends to them."""
+        """Have the fabric send to these members."""
         self.using = sorted(members)
         self._send_to({member: self.listen(member) for member in self.using})
 
     def follow(self, send_to: Callable[[dict[str, tuple[str, int]]], object]) -> None:
-        """Now, and at every change."""
+        """Call `send_to` now and at every change."""
         self._send_to = send_to
         self.use(self.using)
 
     def fabric(self) -> dict[str, Any]:
-        """Switches choose by themselves."""
+        """The fabric chooses members itself."""
         return {"source": "127.0.1.1", "to": {}}
 
 
 def choose() -> Place:
-    """Namespaces for root where there are any, else loopback."""
+    """Namespaces for root if available, otherwise loopback."""
     if os.geteuid() == 0 and shutil.which("ip"):
         return Namespaces()
     return Loopback()

@@ -1,4 +1,4 @@
-"""Programs that the demo starts and does not bring along: where they are, or how to get them."""
+"""External programs that the demo starts: where to find them, or how to get them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOW_TO_GET = {
 
 
 def places() -> str:
-    """Where programs are looked for: the PATH, beside this Python, and PostgreSQL's own folders on Debian."""
+    """Search path for programs: PATH, the folder of this Python, and PostgreSQL's folders on Debian."""
     newest = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version, reverse=True)
     beside = Path(sys.executable).parent
     return os.pathsep.join([os.environ.get("PATH", os.defpath), str(beside), *map(str, newest)])

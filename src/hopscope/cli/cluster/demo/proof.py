@@ -17,7 +17,7 @@ STEP = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ShardProof:
-    """What is where of one shard of one member."""
+    """Where the events of one shard of one member are."""
 
     member: str
     incarnation: str
@@ -25,13 +25,13 @@ class ShardProof:
     lake: int
     """Events in the lake."""
     distinct: int
-    """Different sequence numbers among them."""
+    """Number of different sequence numbers among them."""
     mark: int
-    """Where the lake ends: its first event that is not there."""
+    """The first event that the lake lacks."""
     tail: int
     """Events from the mark on, in the member's own history."""
     end: int
-    """1 + the highest sequence number that the member has given."""
+    """1 + the highest sequence number that the member has assigned."""
     holds: bool
     """Whether count = distinct = max + 1, in lake and tail together."""
 
@@ -39,7 +39,7 @@ class ShardProof:
 def prove(lake: Lake, members: Mapping[str, Path]) -> list[ShardProof]:
     """Compare the lake with the data folders of all members (by name), whose processes may run or not.
 
-    It reads both by itself: rows of the lake by SQL, events of the members from their files and rings.
+    It reads both independently: rows of the lake by SQL, events of the members from their files and rings.
     """
     rows = _of_lake(lake)
     found = []
@@ -52,7 +52,7 @@ def prove(lake: Lake, members: Mapping[str, Path]) -> list[ShardProof]:
                 found.append(_shard(follower, member, incarnation, shard, row))
         finally:
             follower.close()
-    for (member, incarnation, shard), row in rows.items():  # of a folder that is gone
+    for (member, incarnation, shard), row in rows.items():  # rows of a data folder that is gone
         count, distinct, highest, mark = row
         found.append(
             ShardProof(
@@ -64,8 +64,8 @@ def prove(lake: Lake, members: Mapping[str, Path]) -> list[ShardProof]:
 
 
 def identities(columns: Mapping[str, Any]) -> set[tuple[int, ...]]:
-    """Events as (shard, sequence, time in ns, flow id, value): one of the lake and the same of a member's own
-    history are the same tuple.
+    """Events as (shard, sequence, time in ns, flow id, value), so that an event has the same tuple in the
+    lake and in a member's own history.
     """
     found = []
     for name in ("shard", "sequence", "time", "flow_id", "value"):
@@ -75,7 +75,7 @@ def identities(columns: Mapping[str, Any]) -> set[tuple[int, ...]]:
 
 
 def _of_lake(lake: Lake) -> dict[tuple[str, str, int], tuple[int, int, int, int]]:
-    """(count, distinct, highest, mark) by (member, incarnation, shard), of one snapshot."""
+    """(count, distinct, highest, mark) by (member, incarnation, shard), from one snapshot."""
     at = f"AT (VERSION => {lake.snapshot()})"
     rows = lake.connection.execute(
         f"""
@@ -121,7 +121,7 @@ def _tail(follower: EventFollower, shard: int, mark: int, end: int) -> Iterable[
 
 
 def summed(shards: list[ShardProof]) -> dict[str, Any]:
-    """Sums, and whether all of it holds, as JSON."""
+    """Sums over all shards, and whether all proofs hold, for JSON."""
     return {
         "shards": [asdict(each) for each in shards],
         "lake": sum(each.lake for each in shards),

@@ -1,4 +1,4 @@
-"""NATS, PostgreSQL and an S3 server, as a user without rights, on the hub."""
+"""Runs NATS, PostgreSQL and an S3 server as an unprivileged user on the hub."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START_SECONDS = 60.0
 DATABASE = "hopscope"
 BUCKET = "hopscope"
 _FATAL = re.compile(r"^F\d{4} |\bFATAL\b|\[FTL\]")
-"""Lines in which SeaweedFS, PostgreSQL and NATS say why they end."""
+"""Log lines in which SeaweedFS, PostgreSQL and NATS say why they end."""
 
 
 class ServerError(HopscopeError):
@@ -35,7 +35,7 @@ class ServerError(HopscopeError):
 
 @dataclass
 class Server:
-    """One program that serves until it is killed, and may be started again."""
+    """A server program that runs until it is killed, and can be restarted."""
 
     name: str
     words: list[str]
@@ -44,9 +44,9 @@ class Server:
     answers: Callable[[], bool]
     process: subprocess.Popen[str] | None = None
     folder: Path | None = None
-    """For its temporary files; None: the system's."""
+    """Folder for its temporary files; None: the system's."""
     left: tuple[Path, ...] = ()
-    """Files that it leaves elsewhere: removed before every start, and at the end."""
+    """Files that it leaves elsewhere, removed before every start and at the end."""
 
     def start(self) -> None:
         """Start it, without waiting."""
@@ -97,7 +97,7 @@ class Servers:
     programs: Mapping[str, str]
     nats_servers: int = 3
     password: str = field(default_factory=lambda: secrets.token_hex(12))
-    """Of all of them."""
+    """Password of all servers."""
 
     def __post_init__(self) -> None:
         self.folder.chmod(0o711)
@@ -125,7 +125,7 @@ class Servers:
             server.kill()
 
     def settings(self) -> str:
-        """Tables `[cluster]` and `[lake]` of a member's file, without times."""
+        """The tables `[cluster]` and `[lake]` of a member's settings, without times."""
         urls = ", ".join(f'"nats://{self.place.hub}:{port}"' for port in self._nats_ports)
         return (
             f'[cluster]\nname = "demo"\nnats = [{urls}]\nuser = "hopscope"\npassword = "{self.password}"\n'
@@ -139,7 +139,7 @@ class Servers:
     # -------------------------------------------------------------------------------------------- NATS
 
     def leader(self) -> Server:
-        """The NATS server that leads JetStream; the first that runs if there is none now."""
+        """The NATS server that leads JetStream; if there is none now, the first that runs."""
         for port in self._monitor_ports:
             with suppress(OSError, http.client.HTTPException, ValueError, KeyError):
                 with closing(http.client.HTTPConnection(self.place.hub, port, timeout=2)) as connection:
@@ -169,7 +169,7 @@ class Servers:
                 f"authorization: {who}\n"
                 f'jetstream {{store_dir: "{own}", max_file_store: 2G}}\n' + cluster * (count > 1)
             )
-            (own / "nats.conf").chmod(0o644)  # in a folder that is closed to others
+            (own / "nats.conf").chmod(0o644)  # its folder is closed to other users
             words = [self.programs["nats-server"], "-c", str(own / "nats.conf")]
             log = self.folder / f"nats{at + 1}.log"
             found.append(Server(f"NATS {at + 1}", words, log, self.place, self._greets(port)))
@@ -200,7 +200,7 @@ class Servers:
         words = [self.programs["postgres"], "-D", str(data), "-p", str(self._postgres_port)]
         words += ["-h", self.place.hub, "-c", "unix_socket_directories=", "-c", "lc_messages=C"]
         words += ["-c", "fsync=off"]
-        words += ["-c", "dynamic_shared_memory_type=mmap"]  # a kill leaves what is in /dev/shm there
+        words += ["-c", "dynamic_shared_memory_type=mmap"]  # files in /dev/shm would outlive a kill
         (data / "pg_hba.conf").write_text(
             "host all all 127.0.0.0/8 scram-sha-256\nhost all all 198.18.0.0/15 scram-sha-256\n"
         )
@@ -293,7 +293,7 @@ class Servers:
 
 
 def _delete_unused_sockets() -> None:
-    """Delete what SeaweedFS, which names them by its ports, left of demos that were killed."""
+    """Delete sockets that SeaweedFS left behind in killed demos; they are named by its ports."""
     users = {os.geteuid(), pwd.getpwnam(UNPRIVILEGED).pw_uid}
     for path in Path("/tmp").glob("seaweedfs-*-grpc-*.sock"):
         with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:

@@ -1,4 +1,4 @@
-"""What the demo prints: lines with times while it runs, then what happened and the proof."""
+"""Output of the demo: lines with times while it runs, then a summary and the proof."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH = 11
 
 
 class Story:
-    """Lines on stderr with the seconds since it began; on a terminal also what is waited for."""
+    """Lines on stderr with the seconds since the start; on a terminal also what the demo waits for."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -30,7 +30,7 @@ class Story:
         return time.monotonic() - self.began
 
     def say(self, what: str, text: str, style: str = "") -> None:
-        """One line: a word or two, and what there is to say about it."""
+        """Print one line: a subject of one or two words, and a text."""
         from rich.text import Text
 
         line = Text(f"{self.seconds:5.1f} s  ", "dim")
@@ -43,7 +43,7 @@ class Story:
         self._console.print(f"[bold]{text}[/bold]" if sys.stderr.isatty() else text)
 
     def wait(self, text: str) -> None:
-        """What is waited for, on a terminal only."""
+        """Show what the demo waits for, only on a terminal."""
         if not self._console.is_terminal:
             return
         if self._status is None:

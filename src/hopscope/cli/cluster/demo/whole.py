@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 TURN_SECONDS = 0.1
 STEP_SECONDS = 60.0
-"""Longest time of one step; beyond it something is wrong."""
+"""Timeout of one step."""
 COMPILE_SECONDS = 600.0
-"""… of a start, which may compile."""
+"""Timeout of a start, which may compile kernels."""
 OWNER_SECONDS = 1.0
 """Every switch sends within this time."""
 TOPOLOGY = "leaf-spine:60x4x1"
@@ -35,7 +35,7 @@ LEAVES = 60
 
 
 class WholeCluster:
-    """Everything is started by `start_…`, and ends with `stack`."""
+    """A cluster with its servers and fabric. `start_…` starts the parts; all end with `stack`."""
 
     def __init__(self, place: Place, folder: Path, programs: Mapping[str, str], stack: ExitStack) -> None:
         self.place, self._folder, self._programs, self._stack = place, folder, programs, stack
@@ -44,7 +44,7 @@ class WholeCluster:
         self.fabric: Fabric
         self.lake: Lake
         self.on_turn: Callable[[str], object] = lambda waits_for: None
-        """Called again and again while something is waited for, with what that is; it may raise."""
+        """Called repeatedly during a wait, with a text that says for what; it may raise."""
 
     # ------------------------------------------------------------------------------------------- start
 
@@ -75,7 +75,7 @@ class WholeCluster:
         self.until(lambda: len(self.place.using) == len(self.members), "waiting for routes")
 
     def add_member(self, name: str) -> Member:
-        """Start a further collector, and what announces its route, without waiting."""
+        """Start another collector, and the process that announces its route, without waiting."""
         self.place.add(name)
         member = self.members[name] = Member(name, self.place, self._folder, self.servers.settings())
         member.start()
@@ -104,7 +104,7 @@ class WholeCluster:
     def until(
         self, done: Callable[[], object], waits_for: str | Callable[[], str], seconds: float = STEP_SECONDS
     ) -> None:
-        """Wait until something is so; the router follows routes. Raises HopscopeError after `seconds`."""
+        """Wait until `done` is true, following routes meanwhile. Raises HopscopeError after `seconds`."""
         until = time.monotonic() + seconds
         while True:
             self.follow_routes()
@@ -117,7 +117,7 @@ class WholeCluster:
             time.sleep(TURN_SECONDS)
 
     def follow_routes(self) -> None:
-        """Send to those members that announce their route."""
+        """Send to the members that announce their route."""
         announced = sorted(name for name, member in self.members.items() if member.announced)
         if announced != self.place.using:
             self.place.use(announced)
@@ -130,11 +130,11 @@ class WholeCluster:
         return next(iter(self.members.values()))
 
     def witness(self, of: Member) -> Member:
-        """A member that sees what happens to another one."""
+        """A member that observes another one."""
         return next(member for member in self.members.values() if member is not of)
 
     def hopscope(self, *words: str, seconds: float = STEP_SECONDS) -> str:
-        """What `hopscope cluster WORDS` prints on the hub. Raises HopscopeError if it fails."""
+        """The output of `hopscope cluster WORDS` on the hub. Raises HopscopeError if it fails."""
         log = self._folder / "command.log"
         log.unlink(missing_ok=True)
         command = [sys.executable, "-m", "hopscope", "cluster", *words, "--config", str(self.first.config)]
@@ -151,7 +151,7 @@ class WholeCluster:
         return text
 
     def owners(self) -> dict[str, str]:
-        """The member that each switch sends to now, by its address: whose count grows."""
+        """The member to which each switch sends now, by address of the switch: the one whose count grows."""
         running = {name: member for name, member in self.members.items() if member.runs}
         before = {name: member.sources() for name, member in running.items()}
         until = time.monotonic() + OWNER_SECONDS
@@ -164,7 +164,7 @@ class WholeCluster:
         }
 
     def ends(self, member: Member) -> dict[int, int]:
-        """By shard of a member: 1 + the highest sequence number that it has given."""
+        """By shard of a member: 1 + the highest sequence number that it has assigned."""
         return ends_of(member.data)
 
     def lake_has(self, member: Member, ends: Mapping[int, int]) -> bool:
@@ -176,7 +176,7 @@ class WholeCluster:
         return all(found.get(shard, 0) >= end for shard, end in ends.items())
 
     def catch_up(self) -> None:
-        """Wait until no report comes any more, and the lake has all events that there are then."""
+        """Wait until no more reports arrive, and the lake has all events."""
 
         def quiet() -> bool:
             counts = [member.reports() for member in self.members.values()]
@@ -203,14 +203,14 @@ class WholeCluster:
 
 
 class Questions:
-    """Asks the cluster again and again, through one member, while it is open."""
+    """Asks the cluster repeatedly, through one member, while it is open."""
 
     PATH = "/api/v0/summary?scope=cluster"
 
     def __init__(self, member: Member, pause: float = 0.1) -> None:
         self._member, self._pause = member, pause
         self.answers: list[tuple[float, Mapping[str, str], bool]] = []
-        """(seconds, members that are missing with the reasons, whether it was complete) of each."""
+        """(seconds, missing members with reasons, whether it was complete) of each answer."""
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -224,12 +224,12 @@ class Questions:
 
     @property
     def slowest(self) -> float:
-        """Seconds of the slowest answer."""
+        """Duration of the slowest answer in seconds."""
         return max((seconds for seconds, _, _ in self.answers), default=0.0)
 
     @property
     def complete(self) -> bool:
-        """Whether the last answer was."""
+        """Whether the last answer was complete."""
         return bool(self.answers) and self.answers[-1][2]
 
     def names(self, member: str) -> bool:
