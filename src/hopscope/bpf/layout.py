@@ -145,7 +145,7 @@ FLOW = np.dtype(
         ("latency_sum", "<u8"),
         ("latency_samples", "<u8"),
         ("has_latency", "<u4"),
-        ("spoiled", "<u4"),  # the program cannot follow it any longer
+        ("spoiled", "<u4"),  # the program can no longer follow it
         ("touched", "<u4"),  # a report came since it has been followed: the program has the latest values
         ("block", "<u4"),  # block of the pool, from 0, if it has more than INLINE_HOPS
         ("hops", HOP, (INLINE_HOPS,)),

@@ -33,9 +33,7 @@ class Tables(Protocol):
         """One of its tables, shared with it."""
 
     def wait(self) -> None:
-        """Wait until each processor that is in the tables now has left them: those that come see what was
-        written before.
-        """
+        """Wait until every CPU that uses the tables now has finished: later ones see earlier writes."""
 
     def filtered(self) -> dict[str, int]:
         """What it filtered: datagrams, their bytes, reports, hops and values."""
@@ -141,9 +139,7 @@ class XdpProgram:
         return self._object.memory(name, rows * dtype.itemsize).view(dtype)
 
     def wait(self) -> None:
-        """Wait until each processor that is in the tables now has left them: those that come see what was
-        written before.
-        """
+        """Wait until every CPU that uses the tables now has finished: later ones see earlier writes."""
         before = int(self.control["lock"])
         while before & 1 and int(self.control["lock"]) == before:
             pass

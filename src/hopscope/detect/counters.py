@@ -228,7 +228,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("stripped_packets_total", "Forwarded frames whose INT a sink removed, restoring the packet."),
     Counter(
         "unverified_packets_total",
-        "Of these, frames whose checksum was wrong both with and without INT; it is left as received.",
+        "Stripped frames whose checksum was wrong both with and without INT; it is left as received.",
     ),
     Counter("unstripped_packets_total", "Frames forwarded with their INT because the INT is damaged."),
     *(
@@ -378,7 +378,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "given_postcards_lost_total",
-        "Of these, postcards that found no room in the queue to the process of the cluster.",
+        "Postcards for another member that found no room in the queue to the `cluster` process.",
     ),
     Counter(
         "moved_reports_total",

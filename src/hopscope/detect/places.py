@@ -39,7 +39,7 @@ def ports_of_events(events: npt.NDArray[Any] | np.void) -> Ints:
 
 
 def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], ident: npt.NDArray[Any] | int = UNKNOWN) -> Words:
-    """The numbers of places; UNKNOWN is what is not known."""
+    """The numbers of places; UNKNOWN stands for unknown parts."""
     port, ident = port.astype(np.int64), np.asarray(ident, np.int64)
     low = port + 1 << _PORT_AT | ident + 1
     low = np.where(port > _MOST_PORT, _ALONE | port & _ID, low)

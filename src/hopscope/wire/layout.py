@@ -1,4 +1,4 @@
-"""Headers of packets, Telemetry Reports, INT, IOAM and IFA, and what bits of instruction bitmaps stand for.
+"""Headers of packets, Telemetry Reports, INT, IOAM and IFA, and the meaning of bits in instruction bitmaps.
 
 Metadata (of hops, and of reports) are tables of `Item`.
 """

@@ -15,7 +15,7 @@ FIRST_BYTE = 0
 INT_DSCP = FIRST_BYTE + 256
 """64: 1 if this DSCP announces INT after TCP or UDP."""
 UDP_ROLE = INT_DSCP + 64
-"""65536: what a UDP destination port announces, bits of `Role`."""
+"""65536: roles of a UDP destination port, bits of `ROLE_…`."""
 SHIM = UDP_ROLE + 65536
 """256: by a shim's first byte: 0 unknown, else mode (1 MD, 2 destination, 3 MX), + 16 for the shim of 0.5 and
 1.0, + 32 if a sequence number of 4 bytes follows the stack, + 64 if the batch decoder may read INT-MD 2.x

@@ -132,7 +132,7 @@ def outcomes(
     rule: Rule | str = Rule.PLURALITY,
     consensus: int = 1,
 ) -> Outcomes:
-    """Query outcomes for a key of this age; `consensus`: copies that have to agree."""
+    """Query outcomes for a key of this age; `consensus`: copies that must agree."""
     return matched(age, copies, check_match(bits), Rule(rule), consensus)
 
 

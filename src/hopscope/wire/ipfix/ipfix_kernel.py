@@ -1,11 +1,11 @@
 """Data sets of IPFIX and NetFlow 9 to REPORT and HOP rows: a row for each flow record.
 
 ===================== ==========================================================================
-`buf`, `origin`       all bytes, and where the message begins; `at`, `end`: what is read now
+`buf`, `origin`       all bytes, and offset of the message; `at`, `end`: range that is read now
 `frames`, `rows`      FRAME [n]; int64 [n]: row of each one's domain, -1 without a whole header
 `domains`, `slots`    DOMAIN [DOMAINS]; uint16 [DOMAINS * IDS]: place of a template + 1, 0 none
 `templates`, `fields` TEMPLATE [TEMPLATES], FIELD [TEMPLATES * FIELDS]
-`values`              uint64 [columns]: what was read of a record
+`values`              uint64 [columns]: values read from a record
 `state`, `counts`     uint64 [State], uint64 [Count]
 ===================== ==========================================================================
 """

@@ -1,4 +1,4 @@
-"""Headers of INT-label: its option, items, source routes, and what last hops send."""
+"""Headers of INT-label: its option, items, source routes, and the blocks that last hops send."""
 
 from __future__ import annotations
 

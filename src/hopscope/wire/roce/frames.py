@@ -11,7 +11,7 @@ from .layout import ROCE_PORT
 from .records import ROCE, RoceSetup
 
 OVERHEAD = 128
-"""Maximum bytes of a frame besides its payload."""
+"""Maximum bytes of a frame in addition to its payload."""
 
 
 class RoceFrames:

@@ -62,9 +62,9 @@ class RoceFlag(IntEnum):
 ROCE = np.dtype(
     [
         ("address", "<u8"),  # RETH and AtomicETH
-        ("value", "<u8"),  # to add, or to swap in; ATOMIC_ACK: what was there
+        ("value", "<u8"),  # to add, or to swap in; ATOMIC_ACK: the old value
         ("compare", "<u8"),
-        ("source_hi", "<u8"),  # the peer: who sent it, or to whom it is to go; IPv4 as ::ffff:a.b.c.d
+        ("source_hi", "<u8"),  # the peer: sender, or receiver of a packet to build; IPv4 as ::ffff:a.b.c.d
         ("source_lo", "<u8"),
         ("key", "<u4"),
         ("length", "<u4"),  # DMALen

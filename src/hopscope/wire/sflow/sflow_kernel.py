@@ -2,7 +2,7 @@
 known utilisation.
 
 ===================== ==========================================================================
-`buf`, `origin`       all bytes, and where the datagram begins; `at`, `end`: what is read now
+`buf`, `origin`       all bytes, and offset of the datagram; `at`, `end`: range that is read now
 `row`, `hops`         the REPORT that is written, HOP [n]; `first`: the next free hop
 `table`, `plans`      the dialect and the memory of the packet decoder, see `decode_kernel`
 `nodes`               NODE_OF [n]: node ids of agents

@@ -312,9 +312,9 @@ def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
 def form_of(md: Md, dialect: Dialect = DEFAULT) -> tuple[tuple[Item, ...], int]:
     """Form of the hops of this header: (items by bit, bits of the bitmap that take room).
 
-    It is the first of the dialect's alternatives, then of these without the reserved bits, whose size is the
-    hop size; otherwise the usual one. (INT 1.0, 4.7: a node that does not know a bit adds 4 bytes of ones, or
-    nothing.)
+    It is the first form, among the dialect's alternatives and then these without the reserved bits, whose
+    size is the hop size; otherwise the usual one. (INT 1.0, 4.7: a node that does not know a bit adds 4 bytes
+    of ones, or nothing.)
     """
     alternatives = dialect.alternatives(KIND_OF[md.version])
     forms = [(items, md.instructions) for items in alternatives]
