@@ -64,6 +64,29 @@ def int_md(folder: Path) -> None:
     _write(folder / "int-md.pcap", craft(objects[:250], renumber=True))
 
 
+def ifa(folder: Path) -> None:
+    """Copies of these packets with IFA, as the last switch mirrors them."""
+    objects = [
+        {key: report[key] for key in ("packet", "time_ns", "flow")}
+        | {"int": {"version": "ifa"}, "hops": [_node_of_ifa(hop) for hop in _hops(report)]}
+        for report in _reports(folder)
+    ]
+    _write(folder / "ifa.pcap", craft(objects[:200], renumber=True))
+
+
+def _hops(report: dict[str, object]) -> list[dict[str, int]]:
+    hops = report["hops"]
+    assert isinstance(hops, list)
+    return hops
+
+
+def _node_of_ifa(hop: dict[str, int]) -> dict[str, object]:
+    """What IFA has of a hop; seconds have 20 bits."""
+    names = ("node_id", "ingress_port", "egress_port", "hop_latency", "queue_id", "queue_occupancy")
+    wrapped = hop["ingress_time"] % (1_000_000_000 << 20)
+    return {**{name: hop[name] for name in names}, "ingress_time": wrapped}
+
+
 def labels(folder: Path) -> None:
     """The same packets in a fabric whose ports label one of them each 50 ms (INT-label, Base A)."""
     newest: dict[tuple[int, int], int] = {}
@@ -71,8 +94,7 @@ def labels(folder: Path) -> None:
     for report in _reports(folder):
         items, flow = [], report["flow"]
         assert isinstance(flow, dict)
-        assert isinstance(report["hops"], list)
-        for hop in report["hops"]:
+        for hop in _hops(report):
             port, now = (hop["node_id"], hop["egress_port"]), hop["egress_time"]
             if now - newest.get(port, 0) >= LABELLING_INTERVAL_NS:
                 newest[port] = now
@@ -118,7 +140,7 @@ def names(folder: Path) -> None:
     (folder / "names.toml").write_text(topology().names_toml(), encoding="utf-8")
 
 
-MAKERS: tuple[Callable[[Path], None], ...] = (microburst, int_md, labels, names)
+MAKERS: tuple[Callable[[Path], None], ...] = (microburst, int_md, ifa, labels, names)
 
 
 def main(folder: Path = FOLDER) -> int:

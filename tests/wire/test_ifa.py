@@ -152,7 +152,7 @@ def test_it_is_found_in_tunnels_and_before_them() -> None:
 @pytest.mark.parametrize(
     ("raw", "reason", "detail"),
     [
-        (ifa(OLD, gns=3), "unknown_type", "metadata of namespace 3, only those of 15 are known"),
+        (ifa(OLD, gns=3), "unknown_type", "metadata of namespace 3, only that of 15 is known"),
         (ifa(OLD, mf=1), "unsupported", "metadata fragments are not read"),
         (ifa(OLD, ts=1), "unsupported", "a stack at the packet's end is not read"),
         (ifa(OLD, c=1), "unsupported", "the checksum header is not read"),

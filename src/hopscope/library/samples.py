@@ -10,6 +10,7 @@ FOLDER = Path(__file__).parent / "samples"
 SAMPLES = {
     "microburst.pcap": "Telemetry Reports 2.0 of a leaf-spine fabric in which a queue fills up",
     "int-md.pcap": "packets with INT-MD, as they arrive at a sink",
+    "ifa.pcap": "copies of packets with IFA, as the last switch mirrors them",
     "labels.pcap": "packets with labels of INT-label",
     "names.toml": "names of the switches and ports in these captures",
 }

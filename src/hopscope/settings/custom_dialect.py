@@ -71,7 +71,7 @@ class DialectSettings(Section):
     any_report_length: bool | None = None
     """Ignore the lengths in report headers of 1.0 and 2.0."""
     packets: bool | None = None
-    """Look for INT in packets that are not reports."""
+    """Look for INT, IOAM and IFA in packets that are not reports."""
     assume_int: bool | None = None
     """Every TCP and UDP packet in a report carries INT, even without a marking."""
     int_dscp: tuple[Dscp, ...] | None = None

@@ -170,7 +170,7 @@ def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings |
 def _nothing_found(reading: ReadingOptions) -> str:
     tries = [
         "other --port numbers" if reading.port else "--port N reads reports on a port of your own",
-        *(["--packets reads packets that carry INT"] if not reading.packets else []),
+        *(["--packets reads packets that carry INT, IOAM or IFA"] if not reading.packets else []),
         "`hopscope label decode` reads labels",
     ]
     return f"hopscope: no reports found; {', '.join(tries)}"

@@ -47,7 +47,7 @@ def pull_ifa(buf: Buffer) -> dict[str, int]:
     if head["namespace"] != LOCAL:
         raise WireError(
             Reason.UNKNOWN_TYPE, _PLACE, start,
-            f"metadata of namespace {head['namespace']}, only those of {LOCAL} are known",
+            f"metadata of namespace {head['namespace']}, only that of {LOCAL} is known",
         )  # fmt: skip
     for flag, text in NOT_READ.items():
         if head[flag]:
