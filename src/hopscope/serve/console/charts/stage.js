@@ -1,4 +1,4 @@
-/** What all charts stand on: a sharp canvas that follows size and theme, hover by pointer and keys, a tip, PNG. */
+/** Base of all charts: a sharp canvas that follows size and theme, hover by pointer and keys, a tooltip, PNG export. */
 
 import { h, fill } from "../lib/dom.js";
 import { colour, followTheme } from "../lib/theme.js";

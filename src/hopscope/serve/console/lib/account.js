@@ -1,4 +1,4 @@
-/** Who is logged in, at the end of the bar: a way to log in, or a menu with sessions and a way out. */
+/** The account at the end of the bar: a link to log in, or a menu with sessions and logout. */
 
 import { h, fill } from "./dom.js";
 import { link } from "./address.js";

@@ -1,7 +1,7 @@
-/** The address: all that a view shows is in its path and query, so that a view is a link. */
+/** The address: path and query hold everything that a view shows, so that every view can be linked. */
 
 const changed = new EventTarget();
-/** Parameters that stay when another page is opened. */
+/** Parameters that are kept when another page is opened. */
 const KEPT = ["scope", "from", "to"];
 
 /** @returns {{path: string, parts: string[], query: URLSearchParams}} where we are */
@@ -14,7 +14,7 @@ export function here() {
   };
 }
 
-/** A part of a path; one with a `%` that encodes nothing, as it is. */
+/** A decoded part of a path; unchanged if it has a `%` that encodes nothing. */
 function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -23,7 +23,7 @@ function decoded(part) {
   }
 }
 
-/** A parameter of the address, or `other` if it is not there. */
+/** A parameter of the address, or `other` if it is missing. */
 export function param(name, other = "") {
   return here().query.get(name) ?? other;
 }

@@ -1,10 +1,10 @@
-/** Questions and changes to the HTTP API. */
+/** Requests to the HTTP API. */
 
 import { param } from "./address.js";
 
 export const PREFIX = "/api/v0";
 
-/** What the server answered instead: `message` is its line, `body` all of the answer. */
+/** An error from the server: `message` is its line, `body` the whole answer. */
 class ApiError extends Error {
   constructor(status, message, body = null) {
     super(message);
@@ -35,7 +35,7 @@ export async function get(address, { signal } = {}) {
   return answerOf(address, await reach(address, { signal, headers: { accept: "application/json" } }));
 }
 
-/** Make a change, or a question that is a POST. Throws ApiError. */
+/** Send a change, or a query by POST. Throws ApiError. */
 export async function send(method, address, body, { signal, raw = false } = {}) {
   const attempt = () => {
     const headers = { accept: "application/json" };
@@ -57,19 +57,19 @@ export async function send(method, address, body, { signal, raw = false } = {}) 
 
 const answers = new Set();
 
-/** Call `on(question, cluster)` for every answer that says which members of the cluster are in it; null: it is gone. */
+/** Call `on(question, cluster)` for every answer that says which members of the cluster it covers; null: it ended. */
 export function followAnswers(on) {
   answers.add(on);
 }
 
-/** Look whether an answer says so. `question`: a route that is asked from time to time, or a watched path. */
+/** Check whether an answer says so. `question`: a route that is polled, or a watched path. */
 export function hear(question, body) {
   if (body === null || Array.isArray(body.cluster?.answered)) for (const on of answers) on(question, body?.cluster ?? null);
 }
 
 let csrf = "";
 let readAgain = async () => {};
-/** Called by lib/session.js. `again` reads the session: a restarted server knows it, but expects another token. */
+/** Called by lib/session.js. `again` reads the session: a restarted server knows it, but expects a new token. */
 export function useCsrf(token, again = readAgain) {
   csrf = token ?? "";
   readAgain = again;

@@ -44,7 +44,7 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** Set a text, if it differs: nothing is laid out again for nothing. */
+/** Set a text only if it differs, to avoid needless layout. */
 export function say(element, text) {
   if (element.textContent !== String(text)) element.textContent = text;
 }

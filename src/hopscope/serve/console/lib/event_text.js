@@ -18,12 +18,12 @@ export function eventText(event) {
   return [h("b", { class: mood }, h("span", { "aria-hidden": "true" }, SIGNS[mood] + " "), words(event.kind)), " ", h("span", null, whatOf(event))];
 }
 
-/** Whether a flow or source was at another member of the cluster before. */
+/** Whether a flow or source moved here from another member of the cluster. */
 export function isMoved(event) {
   return event.kind === "moved" || event.kind === "source_moved";
 }
 
-/** Since when it had been at the other member. */
+/** How long it had been at the other member. */
 export function howMoved(event) {
   return `here, last seen at another member ${amount(event.value, "ns")} before`;
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-/** What a spreadsheet would run as a formula, and numbers, which it does not; as `hopscope.present.spreadsheet`. */
+/** Texts that a spreadsheet would run as a formula; the same rule as in `hopscope.present.spreadsheet`. */
 const FORMULA = /^[=+\-@\t\r\n＝＋－＠][^]/;
 const NUMBER = /^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
 

@@ -104,7 +104,7 @@ export function show(place, address) {
   };
 }
 
-/** Now: as it changes; a past moment does not change. */
+/** Follow live values; a past moment is only read once. */
 function follow(question, at, on) {
   if (!at || at === "now") return watch(question, on);
   let over = false;

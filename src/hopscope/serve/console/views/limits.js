@@ -1,4 +1,4 @@
-/** Limits: those in force, a form with a preview of what others would have made, and past changes. */
+/** Limits: those in force, a form with a preview of the events that other limits would cause, and past changes. */
 
 import { h, fill } from "../lib/dom.js";
 import { link, param, set } from "../lib/address.js";
@@ -57,7 +57,7 @@ export async function show(place) {
   const blank = () => Object.fromEntries(NAMES.map(([name]) => [name, null]));
   const nodeId = () => (param("node") ? ids.get(param("node")) ?? param("node") : null);
 
-  /** What the form proposes: only what differs from what is in force. Throws with a line. */
+  /** The limits that the form proposes, as far as they differ from those in force. Throws an error of one line. */
   function proposal() {
     const given = {};
     for (const [name, label] of NAMES) {
@@ -124,7 +124,7 @@ export async function show(place) {
   return { end: unfollow, change: draw };
 }
 
-/** Limits of all switches, and below them those of single ones. */
+/** General limits, and below them those of single switches. */
 function limitTable(names) {
   let shown = { limits: null, metric: "", node: null };
   const rowsOf = (limits) => [

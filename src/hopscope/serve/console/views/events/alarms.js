@@ -1,4 +1,4 @@
-/** Alarms that are open: where, since when, who looks after them. */
+/** Open alarms: place, time, acknowledgements. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link, set } from "../../lib/address.js";

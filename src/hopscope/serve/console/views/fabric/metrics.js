@@ -1,4 +1,4 @@
-/** What the map can be coloured by, and values as text. */
+/** The metrics that can colour the map, and their values as text. */
 
 import { amount } from "../../lib/format.js";
 
@@ -17,7 +17,7 @@ export function valueText(value, metric) {
   return amount(value, UNITS[metric] ?? null);
 }
 
-/** What a value is, in words. */
+/** The name of a metric, in words. */
 export function titleOf(metric) {
   return METRICS.find(([name]) => name === metric)?.[1] ?? metric;
 }

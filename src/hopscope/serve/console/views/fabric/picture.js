@@ -260,7 +260,7 @@ export function picture(on) {
   };
 }
 
-/** Whether a link that is not hot looks different. */
+/** Whether the look of a link that is not hot has changed. */
 function changes(before, after) {
   return after.some((step, at) => step !== before[at] && !(isHot(step) && isHot(before[at])));
 }

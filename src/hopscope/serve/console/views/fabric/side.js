@@ -147,7 +147,7 @@ function portTable(metric) {
   } };
 }
 
-/** Highest value of each bucket; where no event came, the last value still holds. */
+/** Highest value of each bucket; in buckets without an event, the last value still holds. */
 function pointsOf({ since, bucket_ns, highest, latest, before }) {
   const start = ms(since);
   let last = before;

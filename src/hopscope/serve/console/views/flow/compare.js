@@ -1,4 +1,4 @@
-/** What a flow is compared with: another moment, or another flow. */
+/** Comparison of a flow with another moment, or another flow. */
 
 import { h, fill, say } from "../../lib/dom.js";
 import { set } from "../../lib/address.js";

@@ -1,4 +1,4 @@
-/** What a flow is: its 5-tuple, since when, whether it is live, how many reports. */
+/** The head of a flow's page: its 5-tuple, its age, whether it is live, number of reports. */
 
 import { h, fill, say } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";

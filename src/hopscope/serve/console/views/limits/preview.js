@@ -1,4 +1,4 @@
-/** What other limits would have made of the last hour, before they are applied. */
+/** Preview of the events that proposed limits would have caused in the last hour. */
 
 import { h, fill } from "../../lib/dom.js";
 import { path, send } from "../../lib/api.js";

@@ -1,4 +1,4 @@
-/** Open alarms: what is above its limit, where, since when, and which flows it affects. */
+/** Open alarms: values above their limit, with place, time and affected flows. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";

@@ -1,4 +1,4 @@
-/** The newest notable events, alike ones of a second joined. */
+/** The newest notable events; similar ones within a second are joined. */
 
 import { h, keyed, say } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";

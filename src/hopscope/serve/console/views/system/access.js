@@ -1,4 +1,4 @@
-/** Who changed what, and who is logged in. */
+/** Changes with their authors, and sessions. */
 
 import { h, fill } from "../../lib/dom.js";
 import { param, set } from "../../lib/address.js";
@@ -97,7 +97,7 @@ export function accessPart() {
 const BROWSERS = [["Edg", "Edge"], ["OPR", "Opera"], ["Firefox"], ["Chrome"], ["Version", "Safari"]];
 const SYSTEMS = [["Android"], ["iPhone"], ["iPad"], ["Windows"], ["Mac OS X", "macOS"], ["CrOS", "ChromeOS"], ["Linux"]];
 
-/** "Firefox 132, Linux" of a User-Agent header; one of another form, as it is. */
+/** "Firefox 132, Linux" from a User-Agent header; a header in another form is returned unchanged. */
 function browserName(agent) {
   const [sign, name = sign] = BROWSERS.find(([each]) => agent.includes(`${each}/`)) ?? [];
   if (!sign) return agent || "–";
