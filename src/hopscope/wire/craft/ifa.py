@@ -9,7 +9,7 @@ from ..telemetry import ifa
 from .keys import CraftError, Keys
 
 MAX_HOPS = 255 * 4 // layout.IFA_HOP.size
-"""Nodes whose length the metadata header can state."""
+"""The metadata header can state the length of so many nodes."""
 _SOME_FREE = 1
 """Free cells of the pool of a node whose queue is given: with all of these values 0, a node has no queue."""
 

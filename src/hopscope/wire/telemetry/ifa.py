@@ -2,7 +2,7 @@
 
     IP (protocol 253) | IFA | TCP or UDP | IFA_METADATA | IFA_HOP, the newest first | payload
 
-Nodes write what `layout.IFA_HOP` has, as Broadcom's own namespace says.
+Each node adds a `layout.IFA_HOP`, the metadata that Broadcom's ASICs define in their local namespace.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..reasons import Place, Reason
 
 _PLACE = Place.IFA
 VERSION, LOCAL = 2, 15
-"""The version that is read, and the namespace in which nodes name their own."""
+"""The version that is decoded, and the namespace value that says that each node states its own."""
 _L4 = {layout.PROTOCOL_TCP: layout.TCP, layout.PROTOCOL_UDP: layout.UDP}
 NOT_READ = {
     "fragmented": "metadata fragments are", "tail_stamp": "a stack at the packet's end is",
     "checksum_present": "the checksum header is",
 }  # fmt: skip
-"""Flags of headers that are not read."""
+"""Flags of optional headers and forms that are not decoded, with the begin of the error message."""
 EXTRAS = tuple(
     (part.name, part.at // 8, part.bits // 8)
     for part in layout.IFA_HOP.fields
@@ -33,14 +33,15 @@ SECOND = 1_000_000_000
 
 
 def is_ifa(head: dict[str, int]) -> bool:
-    """Whether these fields of `layout.IFA` are those of IFA 2.0 before TCP or UDP."""
+    """Whether the fields of a `layout.IFA` are those of IFA 2.0, followed by TCP or UDP."""
     return head["version"] == VERSION and head["next_header"] in _L4
 
 
 def pull_ifa(buf: Buffer) -> dict[str, int]:
-    """The IFA header at this position, which is one (`is_ifa`).
+    """Read the IFA header at this position, for which `is_ifa` is true.
 
-    Raises WireError: `unknown_type` for a namespace of the whole network, `unsupported` for `NOT_READ`.
+    Raises WireError: `unknown_type` for a namespace that the whole network shares, `unsupported` for a flag of
+    NOT_READ.
     """
     start = buf.at
     head = buf.pull(layout.IFA, _PLACE)
@@ -56,9 +57,9 @@ def pull_ifa(buf: Buffer) -> dict[str, int]:
 
 
 def pull_metadata(buf: Buffer) -> tuple[dict[str, int], list[dict[str, int]]]:
-    """The metadata header and the nodes of its stack, in path order: fields as on the wire.
+    """Read the metadata header, and its stack in path order: fields as on the wire.
 
-    Raises WireError: `truncated`, `bad_length`; `bad_hop_size` if the stack is no whole number of nodes.
+    Raises WireError: `truncated`, `bad_length`; `bad_hop_size` if the stack is not a whole number of nodes.
     """
     start = buf.at
     head = buf.pull(layout.IFA_METADATA, _PLACE)
@@ -75,8 +76,9 @@ def pull_metadata(buf: Buffer) -> tuple[dict[str, int], list[dict[str, int]]]:
 
 
 def extras_of(hops: int, int_at: int) -> Iterator[tuple[int, str, int, int]]:
-    """(hop in path order, name, byte offset in the frame, bytes) of each value that has no column; `int_at`
-    is where the metadata header of a stack with so many hops is.
+    """Yield (hop in path order, name, byte offset in the frame, bytes) for each value that has no column.
+
+    The metadata header of a stack with `hops` nodes is at `int_at`.
     """
     first = int_at + layout.IFA_METADATA.size
     for hop in range(hops):
@@ -88,9 +90,9 @@ def extras_of(hops: int, int_at: int) -> Iterator[tuple[int, str, int, int]]:
 def push_ifa(
     out: bytearray, protocol: int, segment: bytes, head: dict[str, int], hops: Sequence[dict[str, int]]
 ) -> None:
-    """Append IFA around the header that begins `segment`: TCP or UDP, and what follows it.
+    """Append a TCP or UDP `segment` with IFA: one header before its TCP or UDP header, the stack after it.
 
-    `head` has fields of both headers, `hops` those of the nodes in path order.  Raises ValueError if a value
+    `head` has fields of both IFA headers, `hops` those of the nodes in path order.  Raises ValueError if a value
     is wider than its field, or there are more than 31 hops.
     """
     size = _L4[protocol].size if protocol == layout.PROTOCOL_UDP else 4 * (segment[12] >> 4)

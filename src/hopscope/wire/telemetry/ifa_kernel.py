@@ -44,8 +44,8 @@ FOUR = U64(4)
 
 @kernel
 def is_ifa(buf: Any, at: Any, limit: Any) -> Any:
-    """Whether the header at `at`, after an IP header that names IFA's protocol, is that of IFA 2.0 before
-    TCP or UDP; the protocol is one for experiments, and others may use it.
+    """Whether IFA 2.0, followed by TCP or UDP, is at `at`. The IP protocol alone does not say so: it is one
+    for experiments, which others may use.
     """
     if at + SIZE > limit or get(buf, at, VERSION) != VERSION_2:
         return False
@@ -55,8 +55,9 @@ def is_ifa(buf: Any, at: Any, limit: Any) -> Any:
 
 @kernel
 def read_ifa(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, hops: Any, first: Any) -> Any:
-    """(code, offset, hops) of the IFA header at `at`, which is known to be one; ports and hops go into the
-    row. The offset is that of the rejected header, else where the stack ends.
+    """Read the IFA header at `at` (see `is_ifa`), the ports and the stack into the row and its hops.
+
+    Returns (code, offset, hops): the offset is that of the rejected header, or of the end of the stack.
     """
     if get(buf, at, NAMESPACE) != LOCAL:
         return UNKNOWN_NAMESPACE, at, NONE
@@ -110,7 +111,7 @@ def read_ifa(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, hop
 
 @inlined
 def read_hop(buf: Any, at: Any, hop: Any) -> None:
-    """Read what a node wrote at `at` into a HOP record, times in ns; every field is written."""
+    """Read a node's metadata at `at` into a HOP record, with times in ns; every field is written."""
     residence = get(buf, at, RESIDENCE)
     present = NODE | PORTS | LATENCY | INGRESS
     if be32(buf, at + OPAQUE) | be32(buf, at + OPAQUE + FOUR) | be32(buf, at + OPAQUE + U64(8)):
@@ -118,7 +119,7 @@ def read_hop(buf: Any, at: Any, hop: Any) -> None:
     clear(hop)
     hop.ingress_time = get(buf, at, SECONDS) * SECOND + get(buf, at, NANOSECONDS)
     hop.node_id = get(buf, at, NODE_ID)
-    # Some ASICs add a second: egress and ingress are times within one.
+    # Some ASICs add 10^9 ns, since they subtract times within a second.
     hop.hop_latency = residence - SECOND if residence >= SECOND else residence
     hop.queue_id = get(buf, at, QUEUE_ID)
     hop.queue_occupancy = get(buf, at, QUEUE_CELLS)
