@@ -40,8 +40,8 @@ def is_ifa(head: dict[str, int]) -> bool:
 def pull_ifa(buf: Buffer) -> dict[str, int]:
     """Read the IFA header at this position, for which `is_ifa` is true.
 
-    Raises WireError: `unknown_type` for a namespace that the whole network shares, `unsupported` for a flag of
-    NOT_READ.
+    Raises WireError: `unknown_type` for a namespace that the whole network shares, `unsupported` for a flag
+    of NOT_READ.
     """
     start = buf.at
     head = buf.pull(layout.IFA, _PLACE)
@@ -92,8 +92,8 @@ def push_ifa(
 ) -> None:
     """Append a TCP or UDP `segment` with IFA: one header before its TCP or UDP header, the stack after it.
 
-    `head` has fields of both IFA headers, `hops` those of the nodes in path order.  Raises ValueError if a value
-    is wider than its field, or there are more than 31 hops.
+    `head` has fields of both IFA headers, `hops` those of the nodes in path order. Raises ValueError if a
+    value is wider than its field, or there are more than 31 hops.
     """
     size = _L4[protocol].size if protocol == layout.PROTOCOL_UDP else 4 * (segment[12] >> 4)
     fixed = {"version": VERSION, "next_header": protocol}
