@@ -100,7 +100,7 @@ def test_a_name_belongs_to_one_data_folder(nats: NatsServer, cluster: str, tmp_p
         try:
             for each in (copy, other):
                 each.await_state("refused")
-                eventually(lambda each=each: "there already" in each.status()["problem"], each.status)
+                eventually(lambda each=each: "already runs" in each.status()["problem"], each.status)
             before = keys(nats.url, f"hopscope-{cluster}-members")["c1"]
             assert before["place"] == first.context.record.place  # type: ignore[union-attr]
             copy.stop()
@@ -108,7 +108,7 @@ def test_a_name_belongs_to_one_data_folder(nats: NatsServer, cluster: str, tmp_p
             eventually(lambda: "has 5 s to come back" in other.status()["problem"], other.status)
             first = Member(settings, tmp_path / "1").start()
             first.await_state("joined")
-            eventually(lambda: "there already" in other.status()["problem"], other.status)
+            eventually(lambda: "already runs" in other.status()["problem"], other.status)
             first.stop()
             other.await_state("joined")
             after = keys(nats.url, f"hopscope-{cluster}-members")["c1"]
