@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -71,3 +72,20 @@ def test_pods_open_and_a_past_moment_is_a_link(demo: Any, browser: Any) -> None:
     browser.see(".map-legend", "live")
     browser.run("document.querySelector('details.panel').open = true")
     browser.see("details .table td", "agg-1-")
+
+
+def test_the_legend_says_why_ports_are_hot(demo: Any, browser: Any) -> None:
+    """An alarm stays until the value is below the lower limit: its port is not said to be above the limit."""
+    browser.open(demo.url)
+    cases = [
+        ((2, 2, 1000, "hop_latency"), "▲ 2 ports above the limit"),
+        ((1, 0, 1000, "hop_latency"), "▲ 1 port in alarm, not above the limit now"),
+        ((3, 1, 1000, "hop_latency"), "▲ 3 ports hot: 1 above the limit, 2 in alarm"),
+        ((2, 0, None, "label_age"), "▲ 2 ports in alarm"),
+        ((1, 1, None, "drops"), "▲ 1 port with drops"),
+    ]
+    given = json.dumps(
+        [dict(zip(("hot", "above", "limit", "metric"), case, strict=True)) for case, _ in cases]
+    )
+    module = "import('/console/any/views/fabric/metrics.js')"
+    assert browser.run(f"{module}.then((m) => {given}.map(m.hotText))") == [text for _, text in cases]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.base.names import Names
-from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
+from hopscope.detect.records import EVENT, NO_PORT, ClearReason, Kind, Metric
 from hopscope.export.json_lines import json_lines
 from hopscope.present.events import continues, event_object, long_paths
 from support.event_make import random_events
@@ -46,6 +46,21 @@ def test_the_queue_of_a_drop() -> None:
     expected = [3, 0, None, 2, None]
     assert [event_object(event, NAMES)["queue"] for event in events] == expected
     assert [json.loads(line)["queue"] for line in json_lines(events, NAMES, "m")] == expected
+
+
+def test_a_port_with_a_large_ifindex() -> None:
+    """That of a link's utilisation, in `ident`, is the port, with its name; 4464 is another one (70000 less
+    65536).
+    """
+    events = np.zeros(4, EVENT)
+    events["kind"], events["metric"] = Kind.RAISED, Metric.LINK_UTILIZATION
+    events["node_id"], events["port"] = [1, 1, 2, 1], [NO_PORT, NO_PORT, 4464, NO_PORT]
+    events["ident"] = [70_000, 436_207_616, 4464, NO_PORT]
+    names = Names({}, {(1, 436_207_616): "Ethernet1/1"})
+    expected = [(70_000, None), (436_207_616, "Ethernet1/1"), (4464, None), None]
+    found = [json.loads(line)["port"] for line in json_lines(events, names, "m")]
+    assert [port and (port["id"], port["name"]) for port in found] == expected
+    assert found == [event_object(event, names)["port"] for event in events]
 
 
 def test_a_long_path() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
 from hopscope.history.files import segment_index, segments
 from hopscope.history.files.names import SegmentFile, list_segments
 from hopscope.history.files.segment_index import Criteria, flow_key, index_path, read_index, write_index
@@ -51,6 +51,9 @@ def stored(folder: Path, make_events: Callable[..., Events]) -> tuple[Events, Pa
     for shard in (0, 7):
         for number in range(3):
             events = make_events(10 * CHUNK - 5, seed=10 * shard + number, start=640 * number)
+            of_link = np.flatnonzero(events["metric"] == Metric.LINK_UTILIZATION)[:4]
+            events["port"][of_link], events["ident"][of_link] = NO_PORT, (70_000, 436_207_616) * 2
+            events["node_id"][of_link] = 2
             write_segment(folder, numbered(events, shard, 635 * number))
             parts.append(events)
         with JournalWriter(folder, shard) as writer:
@@ -91,6 +94,10 @@ def cases(events: Events) -> Iterator[tuple[dict[str, Any], Any]]:
             (events["node_id"] == node) & np.isin(events["port"], (1, 5)),
         )
     yield {"ports": [2, 9]}, events["port"] == 2
+    large = (events["port"] == NO_PORT) & (events["metric"] == Metric.LINK_UTILIZATION)
+    yield {"ports": [70_000]}, large & (events["ident"] == 70_000)
+    yield {"nodes": [2], "ports": [436_207_616]}, large & (events["ident"] == 436_207_616)
+    yield {"ports": [70_000 - 65_536]}, np.zeros(len(events), bool)
     yield (
         {"kinds": ["loop"], "metrics": ["flow_path"]},
         ((events["kind"] == Kind.LOOP) & (events["metric"] == Metric.FLOW_PATH)),

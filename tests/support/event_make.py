@@ -29,6 +29,8 @@ def random_events(n: int, seed: int = 0, start: int = 0) -> Events:
     events["node_id"] = np.where(rng.random(n) < 0.2, NO_NODE, rng.integers(1, 9, n))
     events["port"] = np.where(rng.random(n) < 0.2, NO_PORT, rng.integers(0, 4, n))
     events["ident"] = rng.integers(0, 9, n)
+    of_link = events["metric"] == Metric.LINK_UTILIZATION
+    events["ident"][of_link] = events["port"][of_link]
     version = rng.choice([0, 4, 6], n)
     events["ip_version"] = version
     mapped, base = np.uint64(0xFFFF << 32), int(ip_address("2001:db8::"))

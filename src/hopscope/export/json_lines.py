@@ -6,11 +6,12 @@ An event takes 2 us; `event_object` and `json.dumps` take 100 us (`bench/export_
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..detect.records import NO_NODE, NO_PORT, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
+from ..detect.places import UNKNOWN, keys_of, places_of, ports_of_events
+from ..detect.records import NO_NODE, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit, with_queue
 from ..wire.records import Records
 from .event_columns import labels_by_code, path_columns
@@ -33,7 +34,7 @@ def json_lines(
 
     `paths` are the `long_paths` of the records around them.
     """
-    kind, metric, node, port = (events[name] for name in ("kind", "metric", "node_id", "port"))
+    kind, metric, node = (events[name] for name in ("kind", "metric", "node_id"))
     of_source = np.isin(kind, OF_SOURCE)
     with_node = ~of_source & (node != NO_NODE)
     lines = Lines(len(events))
@@ -61,14 +62,17 @@ def json_lines(
     _wide(lines, events["switch_ns"], timed)
     lines.text("null", ~timed)
     _flow(lines, events, ~of_source & (events["flow_id"] != 0))
-    nodes = _Named(node, names.node)
+    known, index = np.unique(node, return_inverse=True)
+    nodes = _Named([(one, names.node(one)) for one in known.tolist()], index)
     lines.text(',"node":')
     nodes.put(lines, with_node)
     lines.text("null", ~with_node)
     lines.text(',"port":')
-    with_port = with_node & (port != NO_PORT)
-    places = node.astype(np.uint64) << np.uint64(16) | port
-    _Named(places, lambda place: names.port(place >> 16, place & 0xFFFF), 0xFFFF).put(lines, with_port)
+    port = ports_of_events(events)
+    with_port = with_node & (port != UNKNOWN)
+    places, index = np.unique(keys_of(node, port), return_inverse=True)
+    ports = [(one, None if one is None else names.port(at, one)) for at, one, _ in places_of(places)]
+    _Named(ports, index).put(lines, with_port)
     lines.text("null", ~with_port)
     _number(lines, "queue", events["ident"], with_queue(events))
     _number(lines, "hop", events["hop"], metric == Metric.HOP_LATENCY)
@@ -88,13 +92,12 @@ def json_lines(
 
 
 class _Named:
-    """Nodes or ports as objects with number and name; `mask`: the bits of a value that hold the number."""
+    """Nodes or ports as objects with number and name; `index`: that of each event."""
 
-    def __init__(self, values: Column, name: Callable[[int], str | None], mask: int = 2**32 - 1) -> None:
-        known, self._index = np.unique(values, return_inverse=True)
+    def __init__(self, known: Sequence[tuple[int | None, str | None]], index: Column) -> None:
+        self._index = index
         self._texts = [
-            f'{{"id":{value & mask},"name":{json.dumps(name(value), ensure_ascii=False)}}}'
-            for value in known.tolist()
+            f'{{"id":{number},"name":{json.dumps(name, ensure_ascii=False)}}}' for number, name in known
         ]
 
     def put(self, lines: Lines, where: Mask) -> None:

@@ -46,7 +46,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     "kind": ("", "such as `raised`, `drop`, `path_change`"),
     "metric": ("", "such as `hop_latency`; NULL if this kind of event has no metric"),
     "node_id": ("", "switch; NULL: unknown"),
-    "port": ("", "egress port of the hop that caused it; NULL: unknown"),
+    "port": ("", "egress port of the hop that caused it; NULL: unknown, or above 65534 (see `ident`)"),
     "ident": (
         "",
         "queue, buffer or port, by metric; queue of a drop; hw id of `silent`, `returned` and `gap`",

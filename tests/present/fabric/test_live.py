@@ -202,7 +202,8 @@ def test_ports_that_are_large_ifindexes_are_ports_of_their_own(
     assert (links_shown["from"], links_shown["to"]) == ([0, 0], [1, 2])
     assert links_shown["port"] == [70_000, 436_207_616]
     assert (values["links"], values["links_hot"]) == ([900, 700], [1, 0])
-    assert (values["nodes"], found["ports"], found["hot"]) == ([900, 100, None], 3, 1)
+    assert (values["nodes"], found["ports"]) == ([900, 100, None], 3)
+    assert (found["hot"], found["above"]) == (1, 1)
     rows = port_objects(network, names, np.array([1, 2]))
     assert [(row["node"]["id"], row["port"]["id"], row["port"]["name"]) for row in rows] == [
         (1, 70_000, None), (1, 436_207_616, "Ethernet1/1"), (2, 4464, None),
@@ -223,3 +224,14 @@ def test_a_hop_without_a_port_is_of_its_switch_and_of_no_port(tmp_path: Path) ->
         None,
         {"id": 3, "name": None},
     ]
+
+
+def test_hot_ports_above_the_limit_are_counted_apart() -> None:
+    """A port above the limit, one whose alarm is not cleared yet, one with both, and one with neither."""
+    rows = new_places(keys_of(np.arange(1, 5), np.ones(4, np.int64)))
+    rows["highest"][:, 0], rows["alarm"][:, 0] = (900, 500, 901, 500), (False, True, True, False)
+    network = network_of(live.Snapshot(0, rows), Names())
+    view = shown(network, Names(), None, None)
+    for limit, above in ((800, 2), (900, 1), (None, 0)):
+        found = view_object(network, view, Names(), "hop_latency", limit, None)
+        assert (found["hot"], found["above"]) == (2 + (limit == 800), above)

@@ -17,7 +17,8 @@ from functools import lru_cache
 import numpy as np
 
 from ...base.names import Names
-from ...detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ...detect.places import UNKNOWN, keys_of, places_of, ports_of_events
+from ...detect.records import NO_NODE, PATH_PART, ClearReason, Kind, Metric
 from ...present.events import continues, long_paths, with_queue
 from ...wire.address import address
 from ...wire.records import Records
@@ -32,7 +33,6 @@ MAX_INTEGER = 2**63 - 1
 TEXT = 256
 """Maximum length of a name in a tag."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
-_PORT_BITS = np.uint64(16)
 
 
 def tag(text: str) -> str:
@@ -90,9 +90,9 @@ class LineEncoder:
 
     def _tags(self, lines: Lines, records: Records, block: EventBlock) -> None:
         """Measurement and tags."""
-        node, port = records["node_id"], records["port"].astype(np.uint64)
+        node, port = records["node_id"], ports_of_events(records)
         with_node = node != NO_NODE
-        with_port = with_node & (port != NO_PORT)
+        with_port = with_node & (port != UNKNOWN)
         queued = with_queue(records)
         lines.text(f"int_event,collector={self._member},kind=")
         lines.choice(_KINDS, records["kind"])
@@ -104,11 +104,11 @@ class LineEncoder:
         lines.choice(names, at, with_node)
         lines.text(",node_id=", with_node)
         lines.number(node, with_node)
-        places, at = np.unique(node.astype(np.uint64) << _PORT_BITS | port, return_inverse=True)
-        names = []
-        for place in places.tolist():
-            number = place & NO_PORT
-            names.append(tag(self._names.port(place >> int(_PORT_BITS), number) or str(number)))
+        places, at = np.unique(keys_of(node, port), return_inverse=True)
+        names = [
+            "" if number is None else tag(self._names.port_label(one, number))
+            for one, number, _ in places_of(places)
+        ]
         lines.text(",port=", with_port)
         lines.choice(names, at, with_port)
         lines.text(",port_id=", with_port)
@@ -192,7 +192,7 @@ class IntCollectorEncoder:
             elif metric == Metric.HOP_LATENCY:
                 name = f"flow_hop_latency,{flow},sw_id={node}"
             elif metric == Metric.LINK_UTILIZATION:
-                name = f"port_tx_utilize,sw_id={node},port_id={row['port']}"
+                name = f"port_tx_utilize,sw_id={node},port_id={ports_of_events(row)}"
             elif metric in _QUEUES:
                 name = f"{_QUEUES[Metric(metric)]},sw_id={node},queue_id={row['ident']}"
             else:

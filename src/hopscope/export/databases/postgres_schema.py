@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ...detect.places import UNKNOWN, ports_of_events
+from ...detect.records import NO_NODE, PATH_PART, ClearReason, Kind, Metric
 from ...wire.records import Records
 from ..block import EventBlock
 from .packed import packed
@@ -101,7 +102,7 @@ def copy_rows(block: EventBlock) -> bytes:
 
 def _columns(block: EventBlock) -> Mapping[str, _Column]:
     events = block.records
-    kind, metric = events["kind"], events["metric"]
+    kind, metric, port = events["kind"], events["metric"], ports_of_events(events)
     no_flow = events["ip_version"] == 0
     name = np.array(block.member.encode(), "S")
     found = {
@@ -110,7 +111,7 @@ def _columns(block: EventBlock) -> Mapping[str, _Column]:
         "kind": _label(Kind, kind),
         "metric": _label(Metric, metric, metric == Metric.NONE),
         "node_id": _integer(events["node_id"], ">i8", events["node_id"] == NO_NODE),
-        "port": _integer(events["port"], ">i4", events["port"] == NO_PORT),
+        "port": _integer(port, ">i4", port == UNKNOWN),
         "ident": _integer(events["ident"], ">i8"),
         "value": _numeric(events["value"]),
         "previous": _numeric(events["previous"]),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...base.hash_rows import hash_rows
-from ...detect.records import NO_NODE, NO_PORT
+from ...detect.places import UNKNOWN, ports_of_events
+from ...detect.records import NO_NODE
 from ...present.events import with_queue
 from ...wire.records import Records
 from ..block import EventBlock
@@ -65,6 +66,6 @@ def _place_and_time(records: Records) -> Column:
         records["kind"],
         records["metric"],
         records["node_id"],
-        np.where(records["node_id"] != NO_NODE, records["port"], NO_PORT),
+        np.where(records["node_id"] != NO_NODE, ports_of_events(records), UNKNOWN),
         np.where(with_queue(records), records["ident"], 0),
     )

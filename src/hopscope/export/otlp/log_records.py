@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from ...base.names import Names
-from ...detect.records import NO_NODE, NO_PORT, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
+from ...detect.places import UNKNOWN, keys_of, places_of, ports_of_events
+from ...detect.records import NO_NODE, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ...present.events import continues, long_paths, unit, with_queue
 from ...present.severity import severity_of_kind
 from ...wire.records import Records
@@ -37,7 +38,6 @@ _STRING, _INTEGER, _ARRAY = 1, 3, 5
 _SEVERITIES = {"info": (9, "INFO"), "warning": (13, "WARN")}
 _FIXED = 1
 """Wire type of eight bytes."""
-_PORT_BITS = np.uint64(16)
 
 
 def _of_kind(code: int, label: str) -> bytes:
@@ -103,9 +103,9 @@ class LogEncoder:
 
     def _body_and_place(self, lines: Lines, events: Records) -> None:
         """The body, and attributes of node and port."""
-        node, port = events["node_id"], events["port"].astype(np.uint64)
+        node, port = events["node_id"], ports_of_events(events)
         with_node = node != NO_NODE
-        with_port = with_node & (port != NO_PORT)
+        with_port = with_node & (port != UNKNOWN)
         nodes, at = np.unique(node, return_inverse=True)
         names = [self._names.node(each) for each in nodes.tolist()]
         with lines.message(_BODY), lines.message(_STRING):
@@ -116,10 +116,10 @@ class LogEncoder:
             lines.choice(known, at, with_node)
         found = [_place("node", *each) for each in zip(nodes.tolist(), names, strict=True)]
         lines.choice(found, at, with_node)
-        places, at = np.unique(node.astype(np.uint64) << _PORT_BITS | port, return_inverse=True)
+        places, at = np.unique(keys_of(node, port), return_inverse=True)
         found = [
-            _place("port", place & NO_PORT, self._names.port(place >> int(_PORT_BITS), place & NO_PORT))
-            for place in places.tolist()
+            b"" if number is None else _place("port", number, self._names.port(one, number))
+            for one, number, _ in places_of(places)
         ]
         lines.choice(found, at, with_port)
 

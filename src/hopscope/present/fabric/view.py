@@ -137,6 +137,7 @@ def view_object(
     rows, shape, size = network.snapshot.rows, network.shape, len(view.nodes)
     value = rows["highest"][:, METRICS.index(metric)]
     hot = hot_places(rows, metric, limit)
+    above = value > (0 if metric == "drops" else np.inf if limit is None else limit)
     start = _shown_at(view, network.start)
     end = _shown_at(view, network.end)
     inner = np.flatnonzero((start != NONE) & (end != NONE) & (start != end))
@@ -184,6 +185,7 @@ def view_object(
         },
         "highest": next(iter(_worst(np.zeros(len(value), np.int64), value, 1))),
         "hot": int(hot.sum()),
+        "above": int(above.sum()),
         "switches": len(shape.nodes),
         "ports": int(with_port.sum()),
         "left_off": left_off,

@@ -96,6 +96,10 @@ class Fabric(ClusterModel):
     """Egress ports in the whole network."""
     hot: int
     """Hot ports in the whole network."""
+    above: int
+    """Those of them with a highest value above the limit, or with drops. The others have an alarm that is not
+    cleared yet.
+    """
     highest: int | None
     """Highest value in the whole network."""
     left_off: int

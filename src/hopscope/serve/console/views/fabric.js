@@ -11,7 +11,7 @@ import { empty, noReports, panel, tabs, trouble } from "../lib/panel.js";
 import { iso, moment } from "../lib/range.js";
 import { heatScale } from "../charts/heat.js";
 import { linkTable } from "./fabric/link_table.js";
-import { METRICS, UNITS, titleOf, valueText } from "./fabric/metrics.js";
+import { METRICS, UNITS, hotText, titleOf, valueText } from "./fabric/metrics.js";
 import { picture } from "./fabric/picture.js";
 import { sidePanel } from "./fabric/side.js";
 import { timeline } from "./fabric/timeline.js";
@@ -128,7 +128,7 @@ export function show(place) {
     if (!data?.structure.nodes.length) return;
     const { asked, structure } = data;
     drawCrumbs();
-    const hot = data.hot ? h("b", { class: "bad" }, `▲ ${data.hot} hot ${data.hot === 1 ? "port" : "ports"}`) : data.highest === null ? h("span", null, "no values") : h("span", { class: "good" }, "✓ no hot port");
+    const hot = data.hot ? h("b", { class: "bad" }, hotText(data)) : data.highest === null ? h("span", null, "no values") : h("span", { class: "good" }, "✓ no hot port");
     fill(legend, heatScale(data.limit, Math.max(1, data.highest ?? 0), UNITS[asked.metric] ?? null), hot,
       h("span", null, `${si(data.switches)} switches, ${si(data.ports)} ports`), data.left_off ? h("span", { class: "warn" }, `${data.left_off} links with low values are left out`) : null,
       data.switches_left_off ? h("span", { class: "warn" }, `${si(data.switches_left_off)} switches with few flows are left out`) : null,

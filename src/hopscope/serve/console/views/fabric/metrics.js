@@ -21,3 +21,11 @@ export function valueText(value, metric) {
 export function titleOf(metric) {
   return METRICS.find(([name]) => name === metric)?.[1] ?? metric;
 }
+
+/** Why ports are hot: some are above the limit or have drops, others have an alarm that is not cleared yet. */
+export function hotText({ hot, above, limit, metric }) {
+  const ports = `▲ ${hot} ${hot === 1 ? "port" : "ports"}`;
+  if (above === hot) return `${ports} ${metric === "drops" ? "with drops" : "above the limit"}`;
+  if (!above) return `${ports} in alarm${limit === null ? "" : ", not above the limit now"}`;
+  return `${ports} hot: ${above} above the limit, ${hot - above} in alarm`;
+}
