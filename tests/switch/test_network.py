@@ -256,7 +256,7 @@ def test_postcards_of_merged_segments(routers: Routers) -> None:
             sender.join()
     assert 0 < routers.counts("r1")["postcard"] < len(content) // 1448  # larger than a segment
     routers.run("r1", "ethtool", "-K", "left", "gro", "on")
-    with pytest.raises(AssertionError, match=r"left merges segments .*ethtool -K left gro off"):
+    with pytest.raises(AssertionError, match=r"left merges TCP segments .*ethtool -K left gro off"):
         routers.switch("r1", "attach", f'{WATCH}protocol = "tcp"\n')
 
 
