@@ -60,8 +60,8 @@ def test_a_simulation_is_labelled_as_one(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--reports", "many"), "--reports many: expected times per second, as 10/s or 50M/s"),
-        (("--retention", "3x"), "--retention 3x: expected a time, as 90d, 12h or 8w"),
+        (("--reports", "many"), "--reports many: expected times per second, such as 10/s or 50M/s"),
+        (("--retention", "3x"), "--retention 3x: expected a time, such as 90d, 12h or 8w"),
         (("--path", "tcp"), "--path tcp: expected udp, trains, ring, xdp"),
         (("--cost", "udp_3"), "--cost udp_3: expected NAME=VALUE"),
         (("--headroom", "2"), "headroom: found 2"),

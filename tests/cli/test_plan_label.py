@@ -54,9 +54,9 @@ def test_a_plan_is_simulated(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--resolution", "often"), "--resolution often: expected times per second, as 10/s"),
+        (("--resolution", "often"), "--resolution often: expected times per second, such as 10/s"),
         (("--rate", "5 apples"), "--rate 5 apples: expected bits per second"),
-        (("--delay", "2m"), "--delay 2m: expected a time, as 2ms"),
+        (("--delay", "2m"), "--delay 2m: expected a time, such as 2ms"),
         (("--coverage", "2"), "coverage 2: expected a share between 0 and 1"),
         (("--algorithm", "base-c"), "--algorithm base-c: expected base-a or base-b"),
         (("--resolution", "1000/s"), "this coverage allows "),

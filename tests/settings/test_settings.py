@@ -205,8 +205,8 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("detect.flow_rows = true", "detect.flow_rows: found True, expected a whole number"),
         ("pause_ms = true", "pause_ms: found True, expected a number"),
         ("serve.cert_file = ''", "serve.cert_file: found '', expected a path"),
-        ("history.keep_free = -1", "history.keep_free: found -1, expected bytes, as 1000000000"),
-        ("history.keep_free = 1.5", "history.keep_free: found 1.5, expected bytes, as 1000000000"),
+        ("history.keep_free = -1", "history.keep_free: found -1, expected bytes, such as 1000000000"),
+        ("history.keep_free = 1.5", "history.keep_free: found 1.5, expected bytes, such as 1000000000"),
         ("[[listen]]\nallow = ['x']", "listen[0].allow[0]: 'x' is not a network"),
         (
             "[label.labelling]\nchance_table = [[0], [2]]",
@@ -256,7 +256,10 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[dialects.'my one']", "found the name 'my one', expected another name"),
         ("[dialects.x]\nprots = [1]", "dialects.x.prots: no such setting; did you mean ports?"),
         ("[dialects.x]\nports = [70000]", "dialects.x.ports[0]: found 70000, expected at most 65535"),
-        ("[dialects.x]\nint_dscp = ['zz']", "dialects.x.int_dscp[0]: found 'zz', expected a number, as 23"),
+        (
+            "[dialects.x]\nint_dscp = ['zz']",
+            "dialects.x.int_dscp[0]: found 'zz', expected a number, such as 23",
+        ),
         (
             "[dialects.x]\nint_dscp = [64]",
             "dialects.x.int_dscp[0]: found 64, expected at most 63",

@@ -137,7 +137,7 @@ def test_ports_and_nodes_of_samples() -> None:
     assert listen.node_ids == {0xFFFFC0000207: 7, 0x20010DB8 << 96 | 1: 8}
     for given, line in (
         ({"nodes": {"192.0.2.7": 7}}, "found nodes with kind udp, expected kind sflow or ipfix"),
-        ({"kind": "sflow", "nodes": {"leaf": 7}}, "found 'leaf', expected an address, as 192.0.2.7"),
+        ({"kind": "sflow", "nodes": {"leaf": 7}}, "found 'leaf', expected an address, such as 192.0.2.7"),
         ({"kind": "sflow", "nodes": {"192.0.2.7": -1}}, "found node -1 of 192.0.2.7"),
         ({"kind": "ipfix", "dialect": "bmv2"}, "found dialect with kind ipfix"),
         ({"kind": "ipfix", "interface": "eth1"}, "found interface with kind ipfix"),

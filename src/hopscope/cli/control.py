@@ -150,7 +150,7 @@ def _rule(words: list[str]) -> dict[str, Any]:
 
 def _flow(words: list[str]) -> dict[str, Any]:
     if len(words) not in (2, 3):
-        raise HopscopeError("expected SRC DST [EVERY], as 10.0.0.2 10.0.1.2 100")
+        raise HopscopeError("expected SRC DST [EVERY], such as 10.0.0.2 10.0.1.2 100")
     return dict(zip(TRACKED_COLUMNS, words, strict=False))
 
 

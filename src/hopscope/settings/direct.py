@@ -88,7 +88,7 @@ class RuleSettings(Section):
         if self.source:
             network(self.source)
         if self.list_range and not self.list_range[0] <= self.list_range[1] < 1 << 32:
-            raise ValueError(f"found lists {self.lists!r}, expected FIRST-LAST of 32 bits, as 100-107")
+            raise ValueError(f"found lists {self.lists!r}, expected FIRST-LAST of 32 bits, such as 100-107")
         return self
 
 

@@ -91,7 +91,7 @@ class TrackedFlowSettings(Section):
             try:
                 versions.append(ipaddress.ip_address(text).version)
             except ValueError:
-                raise ValueError(f"found {text!r}, expected an address, as 10.0.0.2") from None
+                raise ValueError(f"found {text!r}, expected an address, such as 10.0.0.2") from None
         if versions[0] != versions[1]:
             raise ValueError(f"found {self.src} and {self.dst}, expected addresses of one version")
         return self

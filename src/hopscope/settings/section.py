@@ -26,7 +26,7 @@ from ..wire.address import network, number_of
 
 def _power_of_two(value: int) -> int:
     if value & (value - 1):
-        raise ValueError(f"found {value}, expected a power of two, as {1 << value.bit_length()}")
+        raise ValueError(f"found {value}, expected a power of two, such as {1 << value.bit_length()}")
     return value
 
 
@@ -102,7 +102,9 @@ def _free_space(value: object) -> object:
             return int(value)
     except ValueError:
         pass
-    raise ValueError(f"found {value!r}, expected bytes, as 1000000000, or a percentage up to 90, as 5%")
+    raise ValueError(
+        f"found {value!r}, expected bytes, such as 1000000000, or a percentage up to 90, such as 5%"
+    )
 
 
 FreeSpace = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_free_space)]
@@ -116,7 +118,7 @@ def _number(value: object) -> object:
     try:
         return int(value, 0)
     except ValueError:
-        raise ValueError(f"found {value!r}, expected a number, as 23 or 0x17") from None
+        raise ValueError(f"found {value!r}, expected a number, such as 23 or 0x17") from None
 
 
 def hexadecimal(value: str) -> str:
@@ -261,7 +263,7 @@ def device_number(text: str) -> int:
     try:
         return number_of(text)
     except ValueError:
-        raise ValueError(f"found {text!r}, expected an address, as 192.0.2.7") from None
+        raise ValueError(f"found {text!r}, expected an address, such as 192.0.2.7") from None
 
 
 def _node_ids(nodes: dict[str, int]) -> dict[str, int]:

@@ -20,7 +20,7 @@ def _network(text: str) -> str:
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"found {text!r}, expected an address or a network, as 192.0.2.0/24") from None
+        raise ValueError(f"found {text!r}, expected an address or a network, such as 192.0.2.0/24") from None
     return text
 
 

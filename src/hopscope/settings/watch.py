@@ -45,7 +45,7 @@ class WatchSettings(Section):
         try:
             prefix(text)
         except ValueError:
-            raise ValueError(f"found {text!r}, expected a prefix, as 192.0.2.0/24, or any") from None
+            raise ValueError(f"found {text!r}, expected a prefix, such as 192.0.2.0/24, or any") from None
         return text
 
     @model_validator(mode="after")

@@ -103,7 +103,7 @@ def check_name(name: str) -> str:
     """Check a name, which becomes part of paths and namespaces. Raises TestbedError."""
     if not _NAME.fullmatch(name):
         raise TestbedError(
-            f"--name {name!r}: expected 1 to 32 lower-case letters, digits and dashes, as 'second'"
+            f"--name {name!r}: expected 1 to 32 lower-case letters, digits and dashes, such as 'second'"
         )
     return name
 

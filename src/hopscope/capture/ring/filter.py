@@ -32,8 +32,8 @@ def _numbers(text: str) -> bytes:
         return assemble([(code, true, false, constant) for code, true, false, constant in parts])
     except (ValueError, struct.error):
         raise ValueError(
-            "expected the number of its lines and four numbers a line, as 1,6 0 0 262144 (tcpdump -ddd), or "
-            "a text, as udp port 4791"
+            "expected the number of its lines and four numbers per line, such as 1,6 0 0 262144 "
+            "(tcpdump -ddd), or a text, such as udp port 4791"
         ) from None
 
 

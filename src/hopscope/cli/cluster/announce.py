@@ -88,12 +88,12 @@ def announce(options: AnnounceOptions) -> None:
 
 def _prefixes(given: Sequence[str] | None) -> list[str]:
     if not given:
-        raise HopscopeError("nothing to announce: give --prefix, as 192.0.2.1/32, or --bird PROTOCOL")
+        raise HopscopeError("nothing to announce: give --prefix, such as 192.0.2.1/32, or --bird PROTOCOL")
     for text in given:
         try:
             ip_network(text)
         except ValueError as error:
-            raise HopscopeError(f"--prefix: {error}, expected a prefix as 192.0.2.1/32") from None
+            raise HopscopeError(f"--prefix: {error}, expected a prefix such as 192.0.2.1/32") from None
     return list(given)
 
 

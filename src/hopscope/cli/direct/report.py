@@ -50,7 +50,7 @@ def send_reports(
     try:
         host, port = host_and_port(to, least=1)
     except ValueError as error:
-        raise HopscopeError(f"--to: {error}, as 127.0.0.1:40040") from None
+        raise HopscopeError(f"--to: {error}, such as 127.0.0.1:40040") from None
     fabric = parse_topology(topology)
     broken = tuple(parse_fault(fabric, text) for text in faults)
     network = TcpSimulation(fabric, TcpModel(connections=connections), faults=broken, seed=seed)

@@ -16,7 +16,7 @@ def seconds(name: str, text: str) -> float:
     """A time in s, of `2ms`, `50us`, `0.1s` or a number of seconds. HopscopeError names the flag `name`."""
     number, unit = _split(text)
     if number is None or unit not in _TIMES:
-        raise HopscopeError(f"{name} {text}: expected a time, as 2ms, 50us or 0.1s")
+        raise HopscopeError(f"{name} {text}: expected a time, such as 2ms, 50us or 0.1s")
     return number * _TIMES[unit]
 
 
@@ -27,7 +27,7 @@ def bit_rate(name: str, text: str) -> float:
         scale = _SCALES.get(unit.lower().removesuffix(ending)) if unit.lower().endswith(ending) else None
         if number is not None and scale is not None:
             return number * scale
-    raise HopscopeError(f"{name} {text}: expected bits per second, as 5Mbps, 10Gbps or 5e6")
+    raise HopscopeError(f"{name} {text}: expected bits per second, such as 5Mbps, 10Gbps or 5e6")
 
 
 def per_second(name: str, text: str) -> float:
@@ -35,7 +35,7 @@ def per_second(name: str, text: str) -> float:
     number, unit = _split(text)
     scale = _SCALES.get(unit.lower().removesuffix("hz").removesuffix("/s"))
     if number is None or scale is None:
-        raise HopscopeError(f"{name} {text}: expected times per second, as 10/s or 50M/s")
+        raise HopscopeError(f"{name} {text}: expected times per second, such as 10/s or 50M/s")
     return number * scale
 
 
@@ -44,7 +44,7 @@ def days(name: str, text: str) -> float:
     number, unit = _split(text)
     scale = {"": 1.0, "d": 1.0, "h": 1 / 24, "w": 7.0, "y": 365.0}.get(unit)
     if number is None or scale is None:
-        raise HopscopeError(f"{name} {text}: expected a time, as 90d, 12h or 8w")
+        raise HopscopeError(f"{name} {text}: expected a time, such as 90d, 12h or 8w")
     return number * scale
 
 

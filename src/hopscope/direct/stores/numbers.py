@@ -17,7 +17,7 @@ def parse_numbers(text: str, limit: int = MAX_NUMBERS) -> npt.NDArray[np.uint32]
     """The numbers of `1-20,25`, uint32 [numbers]. Raises StoreError."""
     wrong = (
         f"found {text[:40]!r}, expected a range of at most {limit:,} numbers of 32 bits, "
-        "or several, as 1-20,25"
+        "or several, such as 1-20,25"
     )
     if not FORM.fullmatch(text):
         raise StoreError(wrong)

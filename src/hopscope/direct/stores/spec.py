@@ -93,7 +93,7 @@ def parse_size(value: int | str) -> int:
         return value
     found = _SIZE.fullmatch(value.strip())
     if not found:
-        raise StoreError(f"found {value!r}, expected bytes as 33554432, 32MiB or 4G")
+        raise StoreError(f"found {value!r}, expected bytes, such as 33554432, 32MiB or 4G")
     return int(float(found[1]) * 1024 ** "_KMGT".index(found[2].upper() or "_"))
 
 

@@ -19,7 +19,7 @@ from ...settings.limits import (
     check_sink,
 )
 
-EXPECTED = 'expected limits by metric, as {"general": {"hop_latency": {"change": 20000}}}'
+EXPECTED = 'expected limits by metric, such as {"general": {"hop_latency": {"change": 20000}}}'
 
 
 def changed_limits(limits: LimitSettings, changes: Any, *, sink: bool) -> LimitSettings:

@@ -16,7 +16,7 @@ def _prefix(text: str) -> str:
     try:
         return str(ip_network(text, strict=False))
     except ValueError:
-        raise ValueError(f"found {text!r}, expected a prefix, as 10.1.0.0/16 or 2001:db8::/32") from None
+        raise ValueError(f"found {text!r}, expected a prefix, such as 10.1.0.0/16 or 2001:db8::/32") from None
 
 
 class ExportSettings(Section):
