@@ -119,7 +119,7 @@ def test_limits_are_changed_and_undone(run: Run, sink: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("hop_latency", "hop_latency: expected METRIC.LIMIT=VALUE, as hop_latency.raise_above=50us"),
+        ("hop_latency", "hop_latency: expected METRIC.LIMIT=VALUE, such as hop_latency.raise_above=50us"),
         ("hop_latency.change=fast", "hop_latency.change: fast: expected a time, such as 2ms, 50us or 0.1s"),
         (
             "queue_occupancy.change=5us",

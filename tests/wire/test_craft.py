@@ -345,7 +345,7 @@ def test_domain_specific_metadata(instructions: str, known: bool, mode: str) -> 
         ({"hopz": []}, "hopz", "no such key"),
         ({"hops": {}}, "hops", "list"),
         ({"hops": [7]}, "hops[0]", "expected an object"),
-        ({"hops": [{"node": 1}]}, "hops", "found only node, expected metadata, as node_id"),
+        ({"hops": [{"node": 1}]}, "hops", "found only node, expected metadata, such as node_id"),
         ({"hops": [{}]}, "hops", "found no key of a hop, expected metadata"),
         ({"hops": [{"node_id": 1, "node": 1}]}, "hops[0].node", "no such key"),
         ({"hops": [{"node_id": -1}]}, "hops[0].node_id", "0 to 4294967295"),

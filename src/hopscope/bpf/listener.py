@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1  # SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC
 LOOK_NS = 1_000_000_000
-"""How often it checks whether the interface was deleted and created again."""
+"""Interval, ns, at which it checks whether the interface was deleted and created again."""
 
 
 class XdpListener:
-    """Datagrams to the port of reports at one interface, with any destination address, in frames to this
-    machine, or in all frames if the interface is promiscuous.
+    """Receives datagrams to the port of reports on one interface, with any destination IP address: in frames
+    addressed to this machine, or in all frames if the interface is promiscuous.
 
-    The program is attached while this process has it open; other frames pass to the network stack.  UDP
-    checksums are not verified.  With a detector, reports that change only counts end in the program.
+    The program is attached while this process has it open; other frames pass to the network stack. UDP
+    checksums are not verified. With a detector, the program counts reports that change only counts, and does
+    not pass them on.
     """
 
     def __init__(
@@ -40,17 +41,17 @@ class XdpListener:
         """`detector` must get all reports that this listener receives, in `dialect`, and no others."""
         self.settings = settings
         self.filter: Filter | None = None
-        """Decodes the reports, if the program filters."""
+        """Decodes the reports that pass the program's filter; None: the program does not filter."""
         self._detector, self._dialect = detector, dialect
         self._native = self._finished = False
         self._member: socket.socket | None = None
         """Keeps the interface promiscuous."""
         self._due_ns = 0
         self._seen_ns = 0
-        """Time at which the interface was last seen with the program."""
+        """Time at which the program was last seen attached to the interface."""
         self._returns = self._gap_ns = 0
         self._trouble = ""
-        """Why the program could not be attached again."""
+        """Why the program could not be attached again; empty: no failure."""
 
     def open(self) -> None:
         """Load the kernels, then the program, and attach it. Raises CaptureError."""
@@ -125,12 +126,12 @@ class XdpListener:
         self._seen_ns = now_ns
 
     def finish(self) -> None:
-        """Detach the program; datagrams that it has passed up are still received."""
+        """Detach the program; datagrams that are already in the ring can still be received."""
         self._finished = True
         self._program.detach()
 
     def counts(self) -> dict[str, int]:
-        """Datagrams by outcome since `open`, and returns of the interface, by key of `detect.counters`."""
+        """Counts since `open` by key of `detect.counters`: datagrams by outcome, returns of the interface."""
         counts = self._program.counts()
         return {
             "kernel_drops_total": counts[Count.RING_FULL],

@@ -158,7 +158,7 @@ def _lake(settings: Settings) -> LakeSettings:
 
 
 def _notes(lines: list[str]) -> None:
-    """Print what somebody must look at; exit status 1 if there is anything."""
+    """Print problems on stderr; exit status 1 if there are any."""
     for line in lines:
         print(line, file=sys.stderr)
     if lines:

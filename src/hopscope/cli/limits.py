@@ -139,7 +139,7 @@ def parse_change(text: str) -> tuple[str, str, int | str | None]:
     metric, dot, limit = key.strip().partition(".")
     value = value.strip()
     if not (equals and dot and value):
-        raise HopscopeError(f"{text}: expected METRIC.LIMIT=VALUE, as hop_latency.raise_above=50us")
+        raise HopscopeError(f"{text}: expected METRIC.LIMIT=VALUE, such as hop_latency.raise_above=50us")
     if value == "never":
         return metric, limit, None
     if value == "general" or value.isdecimal():
@@ -164,7 +164,7 @@ def _print(found: LimitsInForce, names: Names, form: Format) -> None:
 
 
 def _rows(found: LimitsInForce, names: Names, *, plain: bool) -> Iterator[dict[str, Any]]:
-    """Rows of COLUMNS; `plain`: numbers, None for never, and which are `inherited`."""
+    """Rows with the keys COLUMNS; `plain`: limits as numbers (None: never), with a list `inherited`."""
     from ..settings.limits import LIMITS, SWITCH_METRICS, SwitchMetricLimits
 
     general = found.limits.general

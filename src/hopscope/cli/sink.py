@@ -32,7 +32,7 @@ _CAPTURES = (".pcap", ".pcapng", ".cap", ".gz")
 
 @dataclass(frozen=True)
 class ForwardOptions(Options):
-    """Where packets go on."""
+    """Where packets are forwarded to."""
 
     title: ClassVar = "Forwarding"
 
@@ -77,7 +77,7 @@ class ForwardOptions(Options):
 
 @dataclass(frozen=True)
 class ReportOptions(Options):
-    """Telemetry Reports of the sink's own."""
+    """Telemetry Reports that the sink sends."""
 
     title: ClassVar = "Reports"
 
@@ -103,7 +103,7 @@ class ReportOptions(Options):
     ] = None
 
     def checked(self, settings: Settings) -> Settings:
-        """The same settings. Raises HopscopeError if these options have no effect."""
+        """The settings, unchanged. Raises HopscopeError if these options have no effect."""
         for flag, value in (("--report-when", self.report_when), ("--report-version", self.report_version)):
             if value is not None and not settings.sink.report.to:
                 raise HopscopeError(
@@ -117,7 +117,7 @@ class PacketDialectOptions(DialectOptions):
     """The dialect of packets with INT."""
 
     def changes(self) -> Changes:
-        """Packets are read, and Telemetry Reports on their way to a collector pass like other packets."""
+        """Have the dialect read packets; Telemetry Reports in transit pass like any other packets."""
         return replace(super().changes(), ports=(), packets=True)
 
 
@@ -189,7 +189,7 @@ def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> l
     for text in forwarding.pair or ():
         first, colon, second = text.partition(":")
         if not (first and colon and second) or first == second:
-            raise HopscopeError(f"--pair {text}: expected two interfaces, as eth1:eth2")
+            raise HopscopeError(f"--pair {text}: expected two interfaces, such as eth1:eth2")
         lanes += [(first, second), (second, first)]
     names = [name for name, _ in lanes]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -214,7 +214,7 @@ def _live(load: Callable[[], Settings], take_over: bool) -> None:
 
 
 def _check_output(file: str, output: str, events: bool) -> None:
-    """Raise HopscopeError if packets of a file cannot be written there."""
+    """Raise HopscopeError if the packets of a capture file cannot be written to this output."""
     if output == "-" and events:
         raise HopscopeError("--output -: found with --events, which are printed there; expected a file")
     if output != "-" and file != "-" and Path(output).exists() and Path(file).exists():

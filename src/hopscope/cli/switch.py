@@ -163,7 +163,7 @@ def detach(config: ConfigOption) -> None:
 
 
 def _outlet(settings: SwitchSettings) -> Outlet | None:
-    """Where DTA goes: to a translator, or by RoCEv2 into collectors' memory."""
+    """Sends DTA reports to a translator, or by RoCEv2 into collectors' memory; None: there are none."""
     import sys
 
     from ..runtime.switch.outlet import RoceOutlet

@@ -87,7 +87,7 @@ def role(
 
 
 def _opened(settings: CollectorOptions, *, make: bool = False) -> tuple[Users, Author]:
-    """The users of the data folder, which is made if there is none (`make`)."""
+    """The users of the data folder, and who changes them; `make`: create a missing folder."""
     from ..memory.data_folder import check_is_folder, make_folder
     from ..operators.audit import Author
     from ..operators.database import Database
@@ -100,7 +100,7 @@ def _opened(settings: CollectorOptions, *, make: bool = False) -> tuple[Users, A
 
 
 def _password(file: Path | None) -> str:
-    """The password from a file, or as it is typed twice."""
+    """The password from a file, or typed twice on the terminal. Raises HopscopeError without a terminal."""
     if file is not None:
         lines = (
             standard_input().read() if str(file) == "-" else file.read_text(encoding="utf-8")

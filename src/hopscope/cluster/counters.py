@@ -39,25 +39,26 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
     Counter("cluster_refusals_total", "Records that were not written, since another process has the name.",
             of="counts.refusals"),
     Counter("cluster_questions_total", "Questions of members to this one.", of="counts.questions"),
-    Counter("cluster_questions_failed_total", "Of these, answered with an error.",
+    Counter("cluster_questions_failed_total", "Members' questions answered with an error.",
             of="counts.questions_failed"),
-    Counter("cluster_questions_late_total", "Of these, not answered before their deadline.",
+    Counter("cluster_questions_late_total", "Members' questions not answered before their deadline.",
             of="counts.questions_late"),
     Counter("cluster_questions_bad_total", "Messages on the subject of questions that are not questions.",
             of="counts.questions_bad"),
     Counter("cluster_postcards_sent_total", "Postcards sent to the members that own their flows.",
             of="counts.postcards_sent"),
-    Counter("cluster_postcard_bytes_total", "Bytes of the blocks in which they were sent.",
+    Counter("cluster_postcard_bytes_total", "Bytes of the blocks in which postcards were sent.",
             of="counts.postcard_bytes"),
     Counter("cluster_postcards_unsent_total", "Postcards that were not sent: NATS did not take them in "
             "time, or their owner had just left.", of="counts.postcards_unsent"),
     Counter("cluster_postcards_received_total", "Postcards received from other members.",
             of="counts.postcards_received"),
-    Counter("cluster_postcards_late_total", "Of these, postcards that arrived after the detector had passed "
+    Counter("cluster_postcards_late_total", "Received postcards that arrived after the detector had passed "
             "their time.", of="counts.postcards_late"),
     Counter("cluster_postcards_missing_total", "Postcards that were sent to this member and did not arrive.",
             of="counts.postcards_missing"),
-    Counter("cluster_postcard_blocks_missing_total", "Blocks that held these.",
+    Counter("cluster_postcard_blocks_missing_total", "Blocks of postcards, sent to this "
+            "member, that did not arrive.",
             of="counts.postcard_blocks_missing"),
     Counter("cluster_postcard_blocks_rejected_total", "Messages that are not a block of postcards, or "
             "arrived twice.", of="counts.postcard_blocks_rejected"),

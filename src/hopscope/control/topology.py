@@ -1,6 +1,4 @@
-"""Links between switches, merged from a file, LLDP and paths, and which of these sources each link comes
-from.
-"""
+"""Links between switches, merged from a file, LLDP and paths, with the sources of each link."""
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ from .neighbours import SwitchPort, SwitchPorts
 
 Source = Literal["file", "lldp", "paths"]
 SOURCES: tuple[Source, ...] = ("file", "lldp", "paths")
-"""Sources of links; if they contradict each other, the first one counts."""
+"""Sources of links, in order of precedence: if they contradict each other, the first one counts."""
 Port = tuple[int, int]
 """(Node, port)."""
 Step = tuple[Port, int, int | None, int]
-"""A step of paths: egress (node, port), next node, its ingress port if it is known, number of flows."""
+"""A step of paths: egress (node, port), next node, its ingress port (None: unknown), number of flows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def merged(
 
 
 def edges(switches: Mapping[int, SwitchPorts], links: Iterable[Link]) -> frozenset[int]:
-    """Nodes with a port that leads to no switch, except nodes whose ports are unknown."""
+    """Nodes with a port that leads to no switch. Nodes whose ports are unknown are left out."""
     inner = {(link.node, link.port) for link in links if link.next_node is not None}
     return frozenset(
         node for node, found in switches.items() for each in found.ports if (node, each.number) not in inner
@@ -82,8 +80,8 @@ def _link(port: Port, said: Mapping[Source, tuple[int | None, int | None, str]])
 
 
 class _Owners:
-    """Identifies the switch that a neighbour is, by its port's MAC address, or by its chassis or name and its
-    port.
+    """Finds the switch that a neighbour is, by its port's MAC address, or by its chassis or name together
+    with its port.
     """
 
     def __init__(self, switches: Mapping[int, SwitchPorts]) -> None:

@@ -1,1 +1,1 @@
-"""Grafana's dashboards of what Hopscope exports: each panel once, with a query for each kind of database."""
+"""Grafana dashboards for exported data: each panel is defined once, with a query per kind of database."""

@@ -155,7 +155,7 @@ _PLACES = (
     Panel(
         "Slowest hops",
         "99th percentile of the hop latency by port. Prometheus: of all packets, from distributions;"
-        " others: of the values in events.",
+        " other databases: of the values in events.",
         Plot.TABLE,
         {
             PROM: [

@@ -1,4 +1,4 @@
-"""Flows: how slow, along which path, and where they wait."""
+"""The dashboard of flows: their latency, their paths, and where they wait."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _FLOW_COLUMNS = '"flow", "src", "dst", "sport", "dport", "proto"'
 _LATENCY = (
     Panel(
         "End-to-end latency",
-        "How often which latency occurred. Prometheus: all packets, from distributions; others: a sample"
-        " of the values in events, 100 at each point of time.",
+        "Number of packets by latency. Prometheus: all packets, from distributions; other databases: a sample"
+        " of the values in events, 100 at each point in time.",
         Plot.HEATMAP,
         {
             PROM: [
@@ -71,7 +71,7 @@ _LATENCY = (
     ),
     Panel(
         "Percentiles of the end-to-end latency",
-        "Prometheus: of all packets, from distributions; others: of the values in events.",
+        "Prometheus: of all packets, from distributions; other databases: of the values in events.",
         Plot.TIME_SERIES,
         {
             PROM: [
@@ -104,8 +104,8 @@ _LATENCY = (
     ),
     Panel(
         "Slowest flows",
-        "Prometheus: top flows (`serve.top_flows`), by mean latency; others: by the highest latency in"
-        " events.",
+        "Prometheus: top flows (`serve.top_flows`), by mean latency; other databases: by the highest latency"
+        " in events.",
         Plot.TABLE,
         {
             PROM: [
@@ -135,8 +135,8 @@ _LATENCY = (
     ),
     Panel(
         "Where packets wait",
-        "Latency that each switch adds, in seconds per second of all packets: what a switch with more"
-        " than the others does is worth a look. ClickHouse: mean hop latency in events.",
+        "Latency that each switch adds to all packets, in seconds per second: look at a switch that adds more"
+        " than the others. ClickHouse: mean hop latency in events.",
         Plot.TIME_SERIES,
         {
             PROM: [rate("hopscope_hop_latency_seconds_sum", "node, node_name", AT_NODE, LEGEND_NODE)],

@@ -1,4 +1,4 @@
-"""Dashboards as the JSON that Grafana reads, built and typed by grafana-foundation-sdk."""
+"""Dashboards as JSON for Grafana, built with the types of grafana-foundation-sdk."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ PLUGINS = {
     Source.INFLUXDB: "influxdb",
     Source.CLICKHOUSE: "grafana-clickhouse-datasource",
 }
-"""Types of data sources; that of ClickHouse is a plugin to install."""
+"""Grafana's types of data sources; the one for ClickHouse is a plugin that must be installed."""
 TAG = "hopscope"
 _DATA_SOURCE = "${datasource}"
 _POINTS = 200
-"""Most points of time of a matrix; a cell is not thinner than a few pixels."""
+"""Largest number of points in time of a status history; more would make its cells too thin to see."""
 _PANELS: dict[Plot, Any] = {
     Plot.TIME_SERIES: timeseries.Panel,
     Plot.STAT: stat.Panel,
@@ -93,7 +93,7 @@ def dashboard_json(dashboard: Dashboard, source: Source, page: str) -> str:
 
 
 def _filled(panels: Sequence[Panel]) -> list[tuple[Panel, int]]:
-    """Panels with their widths: the last of a row takes what is left of it."""
+    """Panels with their widths: the last panel of a row takes the rest of the row."""
     found: list[tuple[Panel, int]] = []
     at = 0
     for number, panel in enumerate(panels):
@@ -121,7 +121,7 @@ def _variable(name: str, variable: Variable, source: Source) -> Any:
         .include_all(True)
         .current(models.VariableOption(text=["All"], value=["$__all"], selected=True))
     )
-    if source is not Source.CLICKHOUSE:  # there it is $__conditionalAll
+    if source is not Source.CLICKHOUSE:  # its queries use $__conditionalAll instead
         built.all_value(".*")
     if source is Source.PROMETHEUS and variable.regex:
         built.regex(variable.regex)
@@ -191,7 +191,7 @@ def _stat(built: Any, panel: Panel, source: Source) -> None:
     built.reduce_options(
         commons.ReduceDataOptions()
         .calcs(["lastNotNull"])
-        .values(source is Source.CLICKHOUSE)  # one for each row
+        .values(source is Source.CLICKHOUSE)  # one value per row of the answer
     ).no_value("0")
 
 
@@ -239,7 +239,7 @@ def _state_timeline(built: Any, panel: Panel, source: Source) -> None:
     built.show_value(common.VisibilityMode.NEVER).merge_values(True)
     built.legend(commons.VizLegendOptions().show_legend(False))
     built.color_scheme(dashboards.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
-    if panel.alarm is None:  # 1 is good
+    if panel.alarm is None:  # 1: good, 0: bad
         built.thresholds(
             dashboards.ThresholdsConfig()
             .mode(models.ThresholdsMode.ABSOLUTE)
@@ -258,7 +258,7 @@ _LOOKS = {
 
 
 def _link_flows(built: Any, source: Source, page: str) -> None:
-    """A flow's id leads to its path in these dashboards, and to what Hopscope has of it."""
+    """Link a flow's id to its path in these dashboards, and to its events in Hopscope."""
     flow = "${__value.text}"
     links = [
         {
@@ -279,7 +279,7 @@ def _reference(source: Source) -> models.DataSourceRef:
 
 
 class _Target:
-    """A query that is built already, as the SDK's panels take one."""
+    """Wraps a finished query as a builder, which the SDK's panels expect."""
 
     def __init__(self, built: Dataquery) -> None:
         self._built = built
@@ -289,7 +289,7 @@ class _Target:
 
 
 class _PlainQuery(Dataquery):
-    """A query of a data source that the SDK has no type for."""
+    """A query to a data source for which the SDK has no type."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields

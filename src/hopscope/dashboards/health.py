@@ -1,4 +1,4 @@
-"""Loss, and how collectors are: what does not arrive, and why."""
+"""The dashboard of loss and of the collectors' health: which reports do not arrive, and why."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ _COLLECTORS = (
     ),
     Panel(
         "Destinations that take their data",
-        "0 while a destination does not take its data; what waits for it is in history.",
+        "0 while a destination does not take its data; history keeps the data that wait for it.",
         Plot.STATE_TIMELINE,
         {
             PROM: [Query("min by (destination) (hopscope_export_up)", "{{destination}}")],
@@ -224,8 +224,8 @@ _COLLECTORS = (
     ),
     Panel(
         "From the switch to the collector",
-        "Time from the switch's own time of an event to its receipt: it includes what their clocks differ"
-        " by.",
+        "Time from an event, by the switch's clock, to its receipt; it includes the difference"
+        " between the clocks of switch and collector.",
         Plot.TIME_SERIES,
         {
             CLICK: [
@@ -276,7 +276,7 @@ _COLLECTORS = (
     ),
     Panel(
         "Memory",
-        "Resident memory by process; what processes share counts in each.",
+        "Resident memory by process; shared memory counts in each process that uses it.",
         Plot.TIME_SERIES,
         {
             PROM: [

@@ -1,4 +1,4 @@
-"""What a dashboard is made of: panels, and a query for each kind of database."""
+"""The parts of a dashboard: panels, with queries for each kind of database."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Source(StrEnum):
     """A kind of database that Grafana reads; the value is the name on the command line."""
 
     PROMETHEUS = "prometheus"
-    """Also VictoriaMetrics, Mimir and Thanos, in PromQL."""
+    """Queried in PromQL; also VictoriaMetrics, Mimir and Thanos."""
     INFLUXDB = "influxdb"
-    """In InfluxQL."""
+    """Queried in InfluxQL."""
     CLICKHOUSE = "clickhouse"
 
 
@@ -24,9 +24,9 @@ class Plot(StrEnum):
     STAT = "stat"
     TABLE = "table"
     HEATMAP = "heatmap"
-    """From buckets of a histogram in PromQL, else from single values."""
+    """Drawn from histogram buckets in PromQL, otherwise from single values."""
     STATUS_HISTORY = "status-history"
-    """A row for each series, coloured by value: a heat map of places and time."""
+    """A row for each series, coloured by value: a heat map by place and time."""
     STATE_TIMELINE = "state-timeline"
 
 
@@ -50,22 +50,22 @@ class Panel:
     unit: str = "short"
     """Grafana's identifier of the unit of all values, or of `value` in a table."""
     value: str = ""
-    """Of a table: name of the column with the value."""
+    """Tables only: name of the column with the value."""
     width: int = 12
-    """Of 24."""
+    """Columns of Grafana's grid, which has 24."""
     height: int = 8
     alarm: float | None = None
-    """Values from here on are red."""
+    """Values from this one on are red; None: there is no such value."""
     stacked: bool = False
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """One dashboard; `name` is its file and the end of its identifier."""
+    """One dashboard; `name` is the name of its file and the last part of its identifier."""
 
     name: str
     title: str
     about: str
     panels: Sequence[Panel]
     variables: Sequence[str] = field(default_factory=tuple)
-    """Of `variables.VARIABLES`, by name."""
+    """Names of its variables, keys of `variables.VARIABLES`."""

@@ -28,17 +28,17 @@ URLS = {
     Source.CLICKHOUSE: "http://127.0.0.1:8123",
 }
 PASSWORD = "HOPSCOPE_DATABASE_PASSWORD"
-"""Variable of Grafana's environment that has the password, if the database wants a user."""
+"""Variable of Grafana's environment that holds the password, for a database that requires a user."""
 
 
 @dataclass(frozen=True)
 class Database:
-    """Where Grafana finds what Hopscope has exported."""
+    """The database in which Grafana finds the exported data."""
 
     source: Source
     url: str
     name: str = "hopscope"
-    """Database of InfluxDB or ClickHouse."""
+    """Name of the database in InfluxDB or ClickHouse."""
     user: str | None = None
     every_seconds: int = 15
     """Interval at which metrics are scraped or pushed."""
@@ -118,5 +118,5 @@ def _provider(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _yaml(tree: dict[str, Any]) -> str:
-    """JSON, which is YAML, too."""
+    """YAML, written as JSON, which is valid YAML."""
     return json.dumps(tree, indent=2) + "\n"

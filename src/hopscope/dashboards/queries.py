@@ -1,4 +1,4 @@
-"""Parts that queries have in common."""
+"""Parts that several queries share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_NODE = "$__conditionalAll(node_id IN (${node:singlequote}), $node)"
 IN_PORT = f"{IN_NODE} AND $__conditionalAll(toString(port) IN (${{port:singlequote}}), $port)"
 """Conditions of ClickHouse."""
 NODE = "if(names.name = '', toString(node_id), names.name)"
-"""Name of a switch in ClickHouse, or its number, in a SELECT that has NAMES."""
+"""Name of a switch in ClickHouse, or its number if it has none, in a SELECT that has NAMES."""
 NAMES = (
     "LEFT JOIN (SELECT node_id, any(name) AS name FROM int_name FINAL WHERE port = 65535 GROUP BY"
     " node_id) AS names USING node_id"
@@ -34,7 +34,7 @@ SECONDS = 1_000_000_000
 LEGEND_NODE = "{{node_name}} ({{node}})"
 LEGEND_PORT = f"{LEGEND_NODE} port {{{{port}}}}"
 LEGEND_QUEUE = f"{LEGEND_PORT} queue {{{{queue}}}}"
-"""Names of series in PromQL."""
+"""Legends of series in PromQL."""
 
 
 def rate(metric: str, by: str, selector: str = "", legend: str = "") -> Query:
@@ -64,7 +64,7 @@ def growth(counter: str, by: str, measurement: str = "hopscope", where: str = ""
 
 
 def total(field: str, by: str = "", legend: str = "") -> Query:
-    """A gauge of all collectors and workers, in InfluxQL, by tags."""
+    """Sum of a gauge over all collectors and workers, in InfluxQL, by tags."""
     return _summed(f'last("{field}")', "hopscope", by, "", legend)
 
 

@@ -159,7 +159,8 @@ _PORTS = (
     ),
     Panel(
         "Hop latency by port",
-        "Prometheus: 99th percentile of all packets, from distributions; others: highest value in events.",
+        "Prometheus: 99th percentile of all packets, from distributions; other databases: highest value in"
+        " events.",
         Plot.TIME_SERIES,
         {
             PROM: [

@@ -1,4 +1,4 @@
-"""What a dashboard can be narrowed to."""
+"""Variables that narrow a dashboard to some switches, ports or flows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SERIES = '{__name__=~"hopscope_(hop_latency_seconds_count|queue_occupancy|link_
 
 @dataclass(frozen=True)
 class Variable:
-    """A list of values, of which any number may be chosen; none of `queries`: a text.
+    """A list of values, from which any number may be chosen; a text field if `queries` is empty.
 
-    The plugin of ClickHouse takes the first column as the value, and the second one, if any, as the text.
+    ClickHouse's plugin takes the first column as the value, and the second one, if any, as the text shown.
     """
 
     label: str
     queries: dict[Source, str]
     regex: str = ""
-    """Of PromQL's answer: groups `text` and `value`."""
+    """Regular expression for PromQL's answer, with the groups `text` and `value`."""
 
 
 VARIABLES = {

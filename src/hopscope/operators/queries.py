@@ -1,4 +1,4 @@
-"""Saved queries: SQL with a name, shared by everybody who may read."""
+"""Saved queries: named SQL, shared by all users who may read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .audit import Audit, Author
 from .database import Database, Tables
 
 MOST_QUERIES = 1000
-"""Largest number of saved queries; a further one is refused."""
+"""Largest number of saved queries; more are refused."""
 _TABLES = Tables(
     "queries",
     (
@@ -37,7 +37,7 @@ class Query:
     name: str
     text: str
     who: str
-    """Who saved it last."""
+    """The user who saved it last."""
     time_ns: int
     """When it was saved, ns since the epoch."""
 

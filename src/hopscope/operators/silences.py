@@ -23,9 +23,9 @@ from .database import Database, Tables
 
 MOST_SILENCES = 1000
 LONGEST_NS = 30 * 86_400 * 10**9
-"""Longest silence. A silence that has ended is kept for as long, for alerts that are late."""
+"""Longest silence. A silence that has ended is kept for the same time, for late alerts."""
 READ_SECONDS = 2.0
-"""Interval at which other processes look for changes."""
+"""Interval, s, at which other processes check for changes."""
 _TABLES = Tables(
     "silences",
     (
@@ -60,7 +60,7 @@ class SilenceError(HopscopeError):
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """Conditions on events; empty and None: any."""
+    """Conditions on events; an empty or None field matches any event."""
 
     kind: str = ""
     metric: str = ""
@@ -68,10 +68,10 @@ class Matcher:
     """Node id of the event, or of its source."""
     port: int | None = None
     prefix: str = ""
-    """Network that contains an end of the flow, or the source."""
+    """Network that must contain an end of the flow, or the source."""
 
     def matches(self, event: Mapping[str, Any]) -> bool:
-        """Whether an event, as JSON of the API, meets the conditions."""
+        """Whether an event, as a JSON object of the API, meets the conditions."""
         kind, source = event["kind"], event.get("source")
         if self.kind and self.kind not in (kind, _BEGINNINGS.get(kind)):
             return False
@@ -90,7 +90,7 @@ class Matcher:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it would match everything."""
+        """Whether there are no conditions, so that every event would match."""
         return self == Matcher()
 
 
@@ -104,7 +104,7 @@ class Silence:
     note: str
     who: str
     time_ns: int
-    """When it was made, ns since the epoch."""
+    """When it was created, ns since the epoch."""
 
 
 @lru_cache(MOST_SILENCES)
@@ -132,7 +132,7 @@ class Silences:
         database.declare(_TABLES)
 
     def all(self) -> list[Silence]:
-        """The silences that have not ended, the newest first; empty if there is no file yet."""
+        """The silences that have not ended, newest first; empty if there is no file yet."""
         if not self._database.path.exists():
             return []
         sql = f"SELECT {_COLUMNS} FROM silences WHERE until_ns > ? ORDER BY id DESC"
@@ -176,7 +176,7 @@ class Silences:
 
 
 class SilenceReader:
-    """Reads the silences of a data folder, for a process that does not change them; changes are seen within
+    """Reads the silences of a data folder, for a process that does not change them. It notices changes within
     READ_SECONDS.
     """
 
@@ -185,10 +185,10 @@ class SilenceReader:
         self._due = 0.0
         self._known: list[Silence] = []
         self.problem = ""
-        """Why they could not be read; if not empty, the silences that were read before are used."""
+        """Why the last read failed; the silences read before stay in use. Empty: it succeeded."""
 
     def match(self, event: Mapping[str, Any], at_ns: int) -> Silence | None:
-        """The silence, valid now or at `at_ns`, that covers an event of the time `at_ns`, or None."""
+        """A silence, valid now or at `at_ns`, that covers an event of the time `at_ns`, or None."""
         if self._clock() >= self._due:
             self._due = self._clock() + READ_SECONDS
             self._read()
@@ -209,7 +209,7 @@ class SilenceReader:
             with closing(sqlite3.connect(address, uri=True)) as connection:
                 rows = connection.execute(f"SELECT {_COLUMNS} FROM silences").fetchall()
             self._known, self.problem = list(map(_checked, rows)), ""
-        except Exception as error:  # whatever a damaged file contains, alerts must go on
+        except Exception as error:  # alerts must go on, whatever a damaged file contains
             if "no such table" in str(error):
                 self._known = []
             else:
@@ -222,7 +222,7 @@ def _silence(row: tuple[Any, ...]) -> Silence:
 
 
 def _checked(row: tuple[Any, ...]) -> Silence:
-    """The silence in a row of a file that may be damaged. Raises ValueError."""
+    """The silence in a row, whose file may be damaged. Raises ValueError if it is."""
     found = _silence(row)
     matcher = found.matcher
     if matcher.is_empty or not all(isinstance(time_ns, int) for time_ns in (found.until_ns, found.time_ns)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 _USER_TIME, _RESIDENT = 11, 21
-"""Index of fields in /proc/PID/stat after the name: user time (followed by system time), resident pages."""
+"""Indices of fields in /proc/PID/stat after the name: user time (followed by system time), resident pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Process:
     pid: int | None
     alive: bool
     stopped: bool
-    """Whether it is left stopped for a while, because it ended again and again."""
+    """Whether the supervisor pauses before its next start, because it ended repeatedly."""
     restarts: int
     last_error: str | None
     """Why it ended last."""
     tick_seconds: float | None
-    """How long ago its loop last ran; None: not yet, or it has no loop."""
+    """Time since its loop last ran; None: not yet, or it has no loop."""
     cpu_seconds: float | None
     """CPU time since its last start; None: it is not running."""
     memory_bytes: int | None

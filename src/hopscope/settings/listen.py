@@ -126,7 +126,7 @@ class ListenSettings(Section):
         if self.kind not in INTERFACES:
             return self
         if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
-            raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
+            raise ValueError(f"found interface {self.interface!r}, expected a name such as eth1")
         if self.kind != "mirror" and not self.port:
             raise ValueError(f"found port 0 with kind {self.kind}, expected a port from 1 to 65535")
         if self.output == self.interface:

@@ -129,7 +129,7 @@ def hexadecimal(value: str) -> str:
     except ValueError:
         size = 0
     if not 1 <= size <= 8:
-        raise ValueError(f"found {value!r}, expected 1 to 8 bytes in hexadecimal, as aaaaaaaabbbbbbbb")
+        raise ValueError(f"found {value!r}, expected 1 to 8 bytes in hexadecimal, such as aaaaaaaabbbbbbbb")
     return digits
 
 

@@ -55,7 +55,7 @@ def _by_libpcap(text: str) -> bytes:
     try:
         if library.pcap_compile(handle, ctypes.byref(program), text.encode(), 1, _UNKNOWN_NETMASK):
             reason = library.pcap_geterr(handle).decode(errors="replace")
-            raise ValueError(f"expected a filter, as udp port 4791: {reason}")
+            raise ValueError(f"expected a filter, such as udp port 4791: {reason}")
         found = ctypes.string_at(program.instructions, program.count * _LINE_BYTES)
         library.pcap_freecode(ctypes.byref(program))
         return found

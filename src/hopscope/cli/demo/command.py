@@ -1,4 +1,4 @@
-"""`hopscope demo`: a simulated fabric with four faults, a real collector, and what it found."""
+"""`hopscope demo`: a simulated fabric with four faults, and a real collector that must find them."""
 
 from __future__ import annotations
 

@@ -59,17 +59,17 @@ def limits_toml(topology: Topology) -> str:
 
 
 class EdgeSender(threading.Thread):
-    """Sends in place of the edge's nodes, in real time, until it is stopped."""
+    """Sends the messages of the edge's nodes, in real time, until it is stopped."""
 
     def __init__(self, ports: dict[str, int], seed: int) -> None:
         super().__init__(daemon=True)
         self._ports, self._edge = ports, Edge(seed)
         self._end = threading.Event()
         self.reports = 0
-        """Reports that the collector makes from what was sent."""
+        """Number of reports that the collector makes from the messages sent so far."""
 
     def run(self) -> None:
-        """Send."""
+        """Send until `stop`."""
         begin, ticks = time.monotonic(), 0
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             while not self._end.wait(max(begin + ticks * TICK - time.monotonic(), 0)):
@@ -79,7 +79,7 @@ class EdgeSender(threading.Thread):
                     self.reports += sent.reports
 
     def stop(self) -> None:
-        """End it; everything that it counted is sent."""
+        """Stop sending; all messages that `reports` counts have been sent."""
         self._end.set()
         if self.is_alive():
             self.join()

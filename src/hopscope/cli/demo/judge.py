@@ -1,4 +1,4 @@
-"""Judges from the collector's events alone when and where each fault was found."""
+"""Decides when and where each fault was found, from the collector's events alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Verdict:
     events: int = 0
     """Events that reveal it."""
     votes: Counter[Place] = field(default_factory=Counter)
-    """Events by the ports that they name; a flow that moved names every link that it left."""
+    """Number of events by named port; a flow that changed its path names every link that it left."""
     first_ns: dict[Place, int] = field(default_factory=dict)
 
     @property
@@ -64,7 +64,7 @@ class Verdict:
 
 
 class Judge:
-    """Takes events as the collector publishes them, and keeps those that reveal a present fault."""
+    """Takes events as the collector publishes them, and keeps those that reveal a fault in progress."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology

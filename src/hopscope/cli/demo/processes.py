@@ -28,7 +28,7 @@ from ...wire.records import Records
 
 HOST = "127.0.0.1"
 STALL_SECONDS = 120.0
-"""How long a starting process may neither log nor use the processor; the first start compiles."""
+"""Longest time, s, that a starting process may neither log nor use the CPU; the first start compiles."""
 _LOG_FIELDS = ("timestamp", "level", "event", "component", "room")
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
@@ -90,7 +90,7 @@ def last_line(log: Path) -> str:
 
 
 class Progress:
-    """Whether a starting program makes progress: it logs, or it uses the processor."""
+    """Whether a starting program makes progress: it logs, or it uses the CPU."""
 
     def __init__(self, pid: int, log: Path) -> None:
         self._pid, self._log = pid, log
@@ -106,7 +106,7 @@ class Progress:
 
 
 def session_ticks(session: int) -> int:
-    """Processor time of all processes of a session, clock ticks (proc(5))."""
+    """CPU time of all processes of a session, clock ticks (proc(5))."""
     total = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
@@ -133,7 +133,7 @@ class Collector:
         self._feed: Feed | None = None
         self._cursor: Cursor = {}
         self.missed = 0
-        """Events that arrived too fast to be read here; history has them anyway."""
+        """Number of events that were overwritten before they were read here; history still has them."""
 
     def wait(self, turn: Any) -> None:
         """Wait until it receives; `turn(text)` is called with its latest log line. Raises DemoError."""
@@ -240,7 +240,7 @@ class FabricProcess:
             self._process.terminate()
 
     def close(self) -> None:
-        """End it for good."""
+        """End it, by a kill if need be, and close its pipes."""
         self.stop()
         try:
             self._process.wait(10)

@@ -21,7 +21,7 @@ _STARTS = {
     FaultKind.LOSSY_PORT: 0.533,
     FaultKind.SLOW_HOP: 0.7,
 }
-"""Starts as shares of the demo's duration: 6, 11, 16 and 21 s of 30."""
+"""Start of each fault as a share of the demo's duration: 6, 11, 16 and 21 s of 30 s."""
 _LASTING = 0.1
 
 
@@ -59,7 +59,7 @@ def _round(topology: Topology, rows: dict[FaultKind, int], offset: float, second
 
 
 def _touches(topology: Topology, row: int, others: Iterable[int]) -> bool:
-    """Whether a port is on the link of one of the others; each fault needs a link of its own."""
+    """Whether a port is on the link of another fault's port; each fault needs a link of its own."""
     return any(row in (other, int(topology.ports["reverse"][other])) for other in others)
 
 

@@ -28,7 +28,7 @@ class State:
     topology: Topology
     url: str = ""
     seconds: float = 0.0
-    """Since the first report."""
+    """Seconds since the first report."""
     sent: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
     rate: float = 0.0
@@ -62,16 +62,16 @@ class View(Protocol):
     """How the demo is shown."""
 
     def wait(self, text: str) -> None:
-        """Something takes a while."""
+        """Show that a step takes a while."""
 
     def show(self, state: State) -> None:
         """Show the state, several times per second."""
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
 
     def close(self) -> None:
-        """The end."""
+        """End the view."""
 
 
 class PlainView:
@@ -82,19 +82,19 @@ class PlainView:
         self._due = PLAIN_SECONDS
 
     def wait(self, text: str) -> None:
-        """Say it once."""
+        """Print the text, unless it is still the same."""
         if text != self._waited:
             self._waited = text
             self.say(text)
 
     def show(self, state: State) -> None:
-        """The numbers, now and then."""
+        """Print the numbers from time to time."""
         if state.seconds >= self._due:
             self._due += PLAIN_SECONDS
             self.say(f"{state.seconds:6.1f} s  " + "  ".join(f"{k} {v}" for k, v in numbers(state)))
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ def reduction(counters: Mapping[str, int]) -> tuple[int, int, float]:
 
 
 def cells(verdict: Verdict, topology: Topology) -> tuple[str, str, str, str]:
-    """A fault: what, where, found after how long, and where it was found."""
+    """A row about a fault: its kind and port, the time until it was found, and the port found."""
     fault = verdict.fault
     where = f"{fault.node_name} port {fault.number} ({fault.port_name})"
     if verdict.place is None or verdict.after_seconds is None:
@@ -199,7 +199,7 @@ def cells(verdict: Verdict, topology: Topology) -> tuple[str, str, str, str]:
 
 
 def _beside(counters: Mapping[str, int]) -> Iterator[str]:
-    """What came beside INT."""
+    """A line about the sFlow samples and IPFIX records, if any."""
     samples, records = counters["sflow_samples_total.flow"], counters["ipfix_records_total.flow"]
     if samples or records:
         yield (
@@ -209,8 +209,8 @@ def _beside(counters: Mapping[str, int]) -> Iterator[str]:
 
 
 def summary(state: State, end: Mapping[str, Any], missing: int, took: float) -> list[str]:
-    """The final summary; `end` is the fabric's summary, `missing` reports were sent but not received, `took`
-    are the real seconds of the simulation.
+    """The final summary; `end`: the fabric's summary; `missing`: number of reports sent but not received;
+    `took`: duration of the simulation in real seconds.
     """
     counters = state.counters
     values, stored, ratio = reduction(counters)

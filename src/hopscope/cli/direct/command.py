@@ -65,7 +65,7 @@ class LookUpOptions(Options):
 
 @dataclass(frozen=True)
 class AskedOptions(StoresOptions):
-    """Settings, and whose stores are asked."""
+    """Settings, and the collectors whose stores are asked."""
 
     collector: Annotated[
         list[str] | None,
@@ -114,7 +114,7 @@ def query(
         list[str],
         typer.Argument(
             metavar="KEY…",
-            help="0x and hexadecimal digits, a number (4 bytes; 7:2 in 2), an address, "
+            help="0x and hexadecimal digits, a number (4 bytes; 7:2 takes 2), an address, "
             "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +.",
         ),
     ],
@@ -280,8 +280,8 @@ def report(
 
 
 def _columns(columns: tuple[str, ...], answers: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Columns of a table: `decoded` in place of bytes, if all are decoded; optional ones if an answer has
-    them.
+    """Columns of a table: `decoded` instead of bytes if all answers are decoded; optional columns if an
+    answer has them.
     """
     raw = {"data", "entries"}
     if any("decoded" in answer for answer in answers):

@@ -22,7 +22,7 @@ BATCH = 1024
 """Reports per batch."""
 EXAMPLES = 3
 CANDIDATES = 10_000
-"""Reports whose keys may become examples, about."""
+"""Approximate number of reports whose keys may become examples."""
 
 
 def send_reports(
@@ -34,8 +34,8 @@ def send_reports(
     rate: float,
     faults: Sequence[str] = (),
 ) -> None:
-    """Simulate, observe and report; prints the reports sent and keys to query on stderr. Raises
-    HopscopeError.
+    """Simulate a network, observe it and send reports; prints their number and queries to try on stderr.
+    Raises HopscopeError.
     """
     from ...capture.udp.sender import UdpSender
     from ...direct.monitors.registry import make_monitors
@@ -90,7 +90,9 @@ def _own_address(host: str) -> str | None:
 
 
 def examples(monitor: Monitor, parts: list[Reports], switches: int) -> list[str]:
-    """Arguments of `direct query` after the store's name: some reported keys, or lists, that are found."""
+    """Arguments of `direct query` after the store's name: up to EXAMPLES reported keys, or lists, that a
+    query finds.
+    """
     from ...direct.primitive import load
     from ...direct.stores.answers import QueryOptions
     from ...direct.stores.keys import parse_key
@@ -116,7 +118,7 @@ def examples(monitor: Monitor, parts: list[Reports], switches: int) -> list[str]
 
 
 def _keys(monitor: Monitor, parts: list[Reports]) -> list[str]:
-    """Distinct keys to query of some reports, or lists for Append, as text."""
+    """Distinct keys, as text, of an evenly spaced sample of the reports; for Append, their lists."""
     from ...direct.stores.keys import show_key
     from ...wire.dta.codec import Opcode
 

@@ -20,7 +20,7 @@ STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operatio
 
 
 def readable(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer for a table: decoded fields as `path=8,15,7`."""
+    """An answer for a table, with decoded fields as text such as `path=8,15,7`."""
     decoded = answer.get("decoded")
     if decoded is None:
         return answer
@@ -112,7 +112,7 @@ def _layout(store: dict[str, Any]) -> str:
 
 
 def _numbers(store: dict[str, Any]) -> str:
-    """Past epochs as 3-9, 12."""
+    """Past epochs as text, such as `3-9, 12`."""
     runs: list[list[int]] = []
     for number in store.get("past_epochs", ()):
         if runs and runs[-1][-1] == number - 1:
@@ -123,7 +123,7 @@ def _numbers(store: dict[str, Any]) -> str:
 
 
 def read_values(text: str | None) -> Any:
-    """Numbers of ranges, as 1-20,25, or of a file, uint32. Raises StoreError with the line of a mistake."""
+    """Numbers, uint32, of ranges such as `1-20,25` or of a file. StoreError names the line of a mistake."""
     if text is None:
         return None
     import numpy as np

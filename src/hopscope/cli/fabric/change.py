@@ -28,7 +28,7 @@ PortArgument = Annotated[int, typer.Argument(metavar="PORT", help="Port number, 
 FLOW = "SRC:DST[:EVERY]"
 TRACKED_COLUMNS = ("src", "dst", "every")
 FOLLOW_SECONDS = 5.0
-"""How long `link` waits until the switches follow; they look ten times per second."""
+"""How long `link` waits, s, until the switches follow; they check ten times per second."""
 
 
 class LinkState(StrEnum):
@@ -77,7 +77,7 @@ def link(
 
 
 def _ends(parts: FabricPlan, row: int) -> set[int]:
-    """Rows of `parts.ports` at both ends of the link of a topology's port; of a host's link there is one."""
+    """Rows of `parts.ports` at both ends of the link of a topology's port; one row for a host's link."""
     rows = {row, int(parts.topology.ports[row]["reverse"])}
     return {at for at, port in enumerate(parts.ports) if port.row in rows}
 
@@ -107,7 +107,7 @@ def untrack(
 
 
 def _change(name: str, what: str, flows: Any) -> list[dict[str, Any]]:
-    """Ask the collector of a fabric to track flows, or not to. Raises HopscopeError."""
+    """Ask the collector of a fabric to track flows, or to stop. Raises HopscopeError."""
     found = running_fabric(name)
     topology = found.plan().topology
     chosen = [flow.model_dump() for text in flows for flow in tracked_flows(text, topology)]

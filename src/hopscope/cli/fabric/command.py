@@ -26,7 +26,7 @@ STATUS_COLUMNS = (
 )  # fmt: skip
 
 COVERAGE_SECONDS = 10.0
-"""Recent time whose coverage `status` shows."""
+"""Recent period, s, whose coverage `status` shows."""
 
 
 def _free_port(_: str, port: int) -> int:

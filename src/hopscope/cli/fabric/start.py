@@ -70,7 +70,7 @@ def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
     hosts = {host.name: (host.ipv4, host.ipv6) for host in parts.hosts}
     found = re.fullmatch(r"(\[[^]]+\]|[^:[]+):(\[[^]]+\]|[^:[]+)(?::(\d{1,9}))?", text)
     if found is None:
-        raise HopscopeError(f"--track {text}: expected SRC:DST[:EVERY], as host-0-0:host-1-0:10")
+        raise HopscopeError(f"--track {text}: expected SRC:DST[:EVERY], such as host-0-0:host-1-0:10")
     sources, targets = (hosts.get(end, (end.strip("[]"),)) for end in found.groups()[:2])
     every = int(found[3] or 100)
     try:

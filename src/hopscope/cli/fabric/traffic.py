@@ -1,4 +1,4 @@
-"""`hopscope fabric traffic`: its options, and what arrived."""
+"""`hopscope fabric traffic`: its options, sending, and the rows about received packets."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TrafficRequest(Options):
             raise HopscopeError("--seconds 0: expected more than 0 for tcp; only udp runs until Ctrl-C")
 
     def send(self, parts: FabricPlan) -> tuple[Rows, bool]:
-        """Send it. Returns rows to print, and whether packets were lost or rejected, or none were sent.
+        """Send the traffic. Returns rows to print, and whether packets were lost or rejected, or none sent.
 
         Raises HopscopeError.
         """

@@ -115,7 +115,7 @@ def _flat(packet: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _state(label: dict[str, Any]) -> dict[str, Any]:
-    """A label with the names of the paper's form."""
+    """A label with the field names of the form that INT-label's paper defines."""
     from ...wire.label.layout import PublishedItem
 
     hop = dict(label)

@@ -22,9 +22,9 @@ Flag = tuple[str, str, Any]
 
 
 def option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """An option; `show_default` may be a text, for a default that comes from elsewhere.
+    """An option; `show_default` may be a text that describes a default set elsewhere.
 
-    The words of `metavar` complete its value in a shell.
+    `metavar` also selects the words that complete the value in a shell (`values`).
     """
     words = WORDS.get(metavar or "")
     return typer.Option(*names, help=help, metavar=metavar, autocompletion=words, **more)
@@ -32,7 +32,7 @@ def option(*names: str, help: str, metavar: str | None = None, **more: Any) -> A
 
 @dataclass(frozen=True)
 class Key:
-    """Annotates an option that sets a setting; `convert` gets the flag and what was given."""
+    """Annotates an option that sets a setting; `convert` gets the flag and its value."""
 
     path: str
     convert: Callable[[str, Any], Any] = lambda flag, given: given
@@ -65,8 +65,8 @@ class GroupedCommand(TyperCommand):
     """A command whose `--help` lists options by group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer's; `--json` is short for `--format json`, if the command has that. Errors are in our
-        words, not in Pydantic's.
+        """Like Typer's, but `--json` is short for `--format json` if the command has that, and errors are in
+        Hopscope's words instead of Pydantic's.
         """
         form = next((parameter.name for parameter in self.params if "--format" in parameter.opts), None)
         if form and "--json" in args:
@@ -108,7 +108,7 @@ class Commands(typer.Typer):
         super().__init__(no_args_is_help=True, context_settings=context, **more)
 
     def command(self, name: str | None = None, **more: Any) -> Callable[[F], F]:
-        """As Typer's, for functions that `grouped` takes."""
+        """Like Typer's, for functions that `grouped` accepts."""
         register = super().command(name, cls=GroupedCommand, **more)
 
         def add(function: F) -> F:

@@ -34,7 +34,7 @@ KindOption = Annotated[
 
 
 class FilterError(HopscopeError):
-    """A filter that cannot be read: what was found, what was expected."""
+    """A filter cannot be parsed; the message says what was found and what was expected."""
 
 
 @dataclass(frozen=True)

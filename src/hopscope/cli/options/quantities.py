@@ -13,7 +13,7 @@ _RATES = ("bps", "bit/s", "b/s", "")
 
 
 def seconds(name: str, text: str) -> float:
-    """A time in s, of `2ms`, `50us`, `0.1s` or a number of seconds. HopscopeError names the flag `name`."""
+    """Seconds, from `2ms`, `50us`, `0.1s` or a number of seconds. HopscopeError names the flag `name`."""
     number, unit = _split(text)
     if number is None or unit not in _TIMES:
         raise HopscopeError(f"{name} {text}: expected a time, such as 2ms, 50us or 0.1s")
@@ -21,7 +21,7 @@ def seconds(name: str, text: str) -> float:
 
 
 def bit_rate(name: str, text: str) -> float:
-    """Bit/s, of `5Mbps`, `5Mbit/s`, `1G` or a number. HopscopeError names the flag `name`."""
+    """Bit/s, from `5Mbps`, `5Mbit/s`, `1G` or a number. HopscopeError names the flag `name`."""
     number, unit = _split(text)
     for ending in _RATES:
         scale = _SCALES.get(unit.lower().removesuffix(ending)) if unit.lower().endswith(ending) else None
@@ -31,7 +31,7 @@ def bit_rate(name: str, text: str) -> float:
 
 
 def per_second(name: str, text: str) -> float:
-    """Times per second, of `10/s`, `10Hz`, `50M/s` or a number. HopscopeError names the flag `name`."""
+    """Times per second, from `10/s`, `10Hz`, `50M/s` or a number. HopscopeError names the flag `name`."""
     number, unit = _split(text)
     scale = _SCALES.get(unit.lower().removesuffix("hz").removesuffix("/s"))
     if number is None or scale is None:
@@ -40,7 +40,7 @@ def per_second(name: str, text: str) -> float:
 
 
 def days(name: str, text: str) -> float:
-    """Days, of `90d`, `12h`, `8w`, `2y` or a number. HopscopeError names the flag `name`."""
+    """Days, from `90d`, `12h`, `8w`, `2y` or a number. HopscopeError names the flag `name`."""
     number, unit = _split(text)
     scale = {"": 1.0, "d": 1.0, "h": 1 / 24, "w": 7.0, "y": 365.0}.get(unit)
     if number is None or scale is None:

@@ -23,7 +23,7 @@ CaptureArgument = Annotated[
 
 @dataclass(frozen=True)
 class DialectOptions(Options):
-    """A dialect, and where its packets have INT."""
+    """A dialect, and how its packets mark INT."""
 
     title: ClassVar = "Dialect"
 
@@ -57,7 +57,7 @@ class DialectOptions(Options):
     ] = None
 
     def changes(self) -> Changes:
-        """What the options change in a dialect. Raises HopscopeError that names the option."""
+        """The fields of a dialect that the options change. Raises HopscopeError that names the option."""
         from ...settings.dialects import Changes
 
         return Changes(
@@ -104,7 +104,7 @@ class ReadingOptions(DialectOptions):
     ] = False
 
     def changes(self) -> Changes:
-        """With ports and packets."""
+        """Also ports, and which packets are read. Raises HopscopeError that names the option."""
         from dataclasses import replace
 
         return replace(super().changes(), ports=tuple(self.port) if self.port else None, packets=self.packets)
@@ -133,7 +133,7 @@ def _marker(text: str | None) -> bytes | None:
     except ValueError:
         marker = b""
     if not 1 <= len(marker) <= 8:
-        _reject("--marker", text, "1 to 8 bytes in hexadecimal, as aaaaaaaabbbbbbbb")
+        _reject("--marker", text, "1 to 8 bytes in hexadecimal, such as aaaaaaaabbbbbbbb")
     return marker
 
 

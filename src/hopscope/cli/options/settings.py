@@ -1,4 +1,4 @@
-"""Options from which settings come."""
+"""Options that set settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NamesOption = Annotated[
     Path | None, option("--names", metavar="FILE", help="Names of nodes and ports, TOML or CSV.")
 ]
 EXPECTED_KEYS = 65_536
-"""Keys of a monitor's store if none are given."""
+"""Default number of keys of a monitor's store."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SettingsOptions(Options):
 
     @property
     def given(self) -> bool:
-        """Whether there is a settings file, a flag, or a variable with a setting; loads nothing."""
+        """Whether a settings file, a flag, or an environment variable sets anything; loads nothing."""
         from ...settings.configuration.places import LOCAL_FILE, default_file, is_there, variables
 
         set_ = "HOPSCOPE_CONFIG" in os.environ or any(variables(os.environ))
@@ -51,7 +51,7 @@ class SettingsOptions(Options):
         return self.loaded(*groups, flags=flags).settings
 
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
-        """The same with the origin of every value."""
+        """Like `load`, with the origin of every value."""
         from ...base.process.title import hide_arguments
         from ...settings.configuration.file import load, parse_set
         from ...settings.section import is_secret
@@ -73,7 +73,7 @@ class NamedOptions(SettingsOptions):
 
 @dataclass(frozen=True)
 class FolderOptions(SettingsOptions):
-    """Settings, and where the data is."""
+    """Settings, and the data folder."""
 
     data: Annotated[
         Path | None, option("--data", "-d", metavar="FOLDER", help="Data folder."), Key("data")
@@ -82,7 +82,7 @@ class FolderOptions(SettingsOptions):
 
 @dataclass(frozen=True)
 class NamedFolderOptions(FolderOptions):
-    """With the names of nodes and ports."""
+    """Settings, the data folder, and the names of nodes and ports."""
 
     names: Annotated[NamesOption, Key("names")] = None
 
@@ -95,7 +95,9 @@ class CollectorOptions(NamedFolderOptions):
     """
 
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
-        """With the data folder of the running collector. Raises HopscopeError if several could be meant."""
+        """Like `load`, with the data folder of the running collector and the origin of every value. Raises
+        HopscopeError if several collectors run.
+        """
         from ...memory.data_folder import read_owner
 
         loaded = super().loaded(*groups, flags=flags)
@@ -112,7 +114,9 @@ class CollectorOptions(NamedFolderOptions):
 
 
 def _running(default: Path) -> Path:
-    """Data folder of the running collector; `default` if it has one, or none runs."""
+    """Data folder of the running collector; `default` if a collector runs there, or none runs. Raises
+    HopscopeError if there are several others.
+    """
     from ...memory.running import running_folders
 
     running = running_folders()
@@ -127,12 +131,14 @@ def _running(default: Path) -> Path:
 
 @dataclass(frozen=True)
 class StoresOptions(FolderOptions):
-    """The stores to ask: those that a translator or software NIC writes on this machine, or of the collector
-    that runs here, unless a folder or collectors are given.
+    """The stores to ask: unless a folder or collectors are given, those that a translator or software NIC
+    writes on this machine, otherwise those of the collector that runs here.
     """
 
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
-        """With the folder of the stores. Raises HopscopeError if several could be meant."""
+        """Like `load`, with the folder of the stores and the origin of every value. Raises HopscopeError if
+        stores are written in several folders.
+        """
         loaded = super().loaded(*groups, flags=flags)
         settings = loaded.settings
         if (
@@ -150,8 +156,8 @@ class StoresOptions(FolderOptions):
 
 
 def _running_stores(default: Path) -> Path:
-    """Folder of the stores that are written here, or of the collector that runs; `default` if it is one of
-    them, or there are none.
+    """Folder of the stores that are written on this machine, otherwise of the running collector's stores;
+    `default` if it is one of these folders, or there are none. Raises HopscopeError if there are several.
     """
     from ...direct.stores.folder import store_names
     from ...memory.data_folder import STORES
@@ -171,7 +177,7 @@ def _running_stores(default: Path) -> Path:
 
 @dataclass(frozen=True)
 class ServingOptions(Options):
-    """Where the API and the console are."""
+    """Address and port of the API and the console."""
 
     title: ClassVar = "API and console"
 
@@ -215,7 +221,7 @@ class LogOptions(Options):
 
     @staticmethod
     def configure(settings: Settings) -> None:
-        """Let this process log as its settings say."""
+        """Configure this process's log from its settings."""
         from ...base import log
 
         log.configure(level=settings.log.level, form=settings.log.format)
@@ -245,7 +251,7 @@ class StoreOptions(Options):
     ] = None  # fmt: skip
 
     def flags(self) -> list[Flag]:
-        """Both options set `direct.stores`; monitors also set the rules that distinguish their reports."""
+        """Both options set `direct.stores`; monitors also set the rules that tell their reports apart."""
         if not self.store and not self.monitor:
             return []
         from ...direct.stores.spec import options_of, split_store
@@ -282,7 +288,7 @@ class StoreOptions(Options):
 
 
 def _rule_of(monitor: Monitor, layout: Layout) -> dict[str, Any]:
-    """The rule that distinguishes a monitor's reports from those of others with its primitive."""
+    """The rule that tells a monitor's reports from those of other monitors with the same primitive."""
     rule: dict[str, Any] = {"store": monitor.name, "key_bytes": monitor.key_bytes}
     if monitor.primitive == "append":
         last = monitor.first_list + layout.count - 1

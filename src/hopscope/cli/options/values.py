@@ -8,7 +8,7 @@ from typing import get_args
 
 
 def _table(module: str, name: str) -> Callable[[], Iterable[str]]:
-    """A table of words in a module of Hopscope, which is imported when it is asked for."""
+    """A table of words in a module of Hopscope; the module is imported only when the words are needed."""
     return lambda: getattr(import_module(f"hopscope.{module}"), name)  # type: ignore[no-any-return]
 
 
@@ -78,4 +78,4 @@ WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "latest|mean": lambda: ("latest", "mean"),
     "TIME": lambda: ("1m", "5m", "1h", "1d"),
 }
-"""Placeholder to a function that lists the words; heavy imports are inside it."""
+"""Function that lists the words, by placeholder; it imports slow modules only when called."""

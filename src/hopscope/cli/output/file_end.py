@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def end_of_file(reader: PcapReader) -> None:
-    """Report what was not read, and damage. Raises typer.Exit(1) if the file is damaged or cut."""
+    """Report unread packets, and damage. Raises typer.Exit(1) if the file is damaged or truncated."""
     for text in reader.unread_texts:
         print(f"hopscope: {text}", file=sys.stderr)
     if reader.damage:

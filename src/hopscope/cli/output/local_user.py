@@ -1,4 +1,4 @@
-"""Who runs a command."""
+"""The user who runs a command."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rows as JSON, CSV or a table on standard output: how every command prints.
+"""Rows as JSON, CSV or a table on standard output, for all commands.
 
-Rows are printed as they come: a table takes the widths of its columns from the first of them. In a table, a
-column whose name ends in `_ns` is headed without it, and has times with their units: 640 ns, 12.3 µs, or the
-time of day. In CSV, no text is a formula.
+Rows are printed as they arrive, so the first rows of a table determine the widths of its columns. A table
+heads a column such as `latency_ns` with `latency`, and prints its times with units (640 ns, 12.3 µs) or as
+the time of day. In CSV, texts are escaped so that a spreadsheet takes none for a formula.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ...present.units import duration
 Row = Mapping[str, Any]
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 MEASURED = 64
-"""Rows of which a table takes the widths of its columns."""
+"""Number of first rows that determine the widths of a table's columns."""
 NS = "_ns"
-"""End of the names of columns with times in ns."""
+"""Suffix of the names of columns with times in ns."""
 MOMENT_NS = 10**17
-"""From three years on, ns are no duration but a time since 1970."""
+"""Values from three years on are times since 1970, smaller ones durations."""
 RED, YELLOW, GREEN = "31", "33", "32"
 """Colours of a row (ECMA-48)."""
 _NUMBER = re.compile(r"-?[\d,]*\.?\d+( ?(ns|µs|ms|s|%|bytes))?")
@@ -87,7 +87,7 @@ class Printer:
             self._csv.writerow(self._columns)
 
     def put(self, rows: Iterable[Row]) -> int:
-        """Print rows; how many. Raises BrokenPipeError if the reader is gone."""
+        """Print rows, and return their number. Raises BrokenPipeError if the reader is gone."""
         count = 0
         for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the result
             if self._form is Format.JSON:
@@ -143,7 +143,7 @@ def print_rows(
 
 
 def cell(value: Any) -> str:
-    """One value as text: empty for None, JSON's words for truth values."""
+    """One value as text: None is empty, booleans are `true` and `false`."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -36,11 +36,11 @@ def until_stopped() -> Iterator[threading.Event]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C does: one KeyboardInterrupt."""
+    """Have SIGTERM and SIGHUP act like Ctrl-C; only the first signal raises KeyboardInterrupt."""
 
     def end(*_: object) -> None:
         for number in _SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # once is enough: cleanup is running
+            signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in _SIGNALS}

@@ -176,5 +176,5 @@ def _cost(text: str) -> tuple[str, float]:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e15:
-        raise HopscopeError(f"--cost {text}: expected NAME=VALUE, as udp_3=900")
+        raise HopscopeError(f"--cost {text}: expected NAME=VALUE, such as udp_3=900")
     return name, number

@@ -23,7 +23,7 @@ app.command()(cluster)
 
 @dataclass(frozen=True)
 class ReportOptions(Options):
-    """Reports and how they are written."""
+    """The reports, and how they are written."""
 
     data_bytes: Annotated[int, option("--data-bytes", metavar="BYTES", help="Data of a report, 1 to 64.")] = 4
     copies: Annotated[
@@ -46,7 +46,7 @@ class ReportOptions(Options):
     ] = None  # fmt: skip
 
     def reports_per_second(self) -> float | None:
-        """Of one switch; None: not given. Raises HopscopeError."""
+        """Reports per second of one switch; None: not given. Raises HopscopeError."""
         from ...direct.plan import RATES
 
         if self.system is None:
@@ -60,7 +60,7 @@ class ReportOptions(Options):
 
 @dataclass(frozen=True)
 class MemoryOptions(Options):
-    """What a store must answer."""
+    """The queries that a store must answer."""
 
     title: ClassVar = "Memory"
 
@@ -81,7 +81,7 @@ class MemoryOptions(Options):
 
 @dataclass(frozen=True)
 class CollectorOptions(Options):
-    """What collectors take."""
+    """The reports that collectors receive."""
 
     title: ClassVar = "Collectors"
 

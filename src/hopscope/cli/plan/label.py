@@ -51,7 +51,7 @@ class DemandOptions(Options):
     ] = "f1"
 
     def demand(self) -> LabelDemand:
-        """These options as `plan_labels` takes them. Raises HopscopeError."""
+        """The demand that these options describe, for `plan_labels`. Raises HopscopeError."""
         from ...fabric.labelling.theory.plan import Chance, LabelDemand
 
         if self.algorithm not in ("base-a", "base-b"):

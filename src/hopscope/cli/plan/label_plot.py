@@ -12,7 +12,7 @@ from .plot import canvas
 
 
 def save(path: Path, plan: LabelPlan, found: PlanCheck | None) -> None:
-    """Write the plan as one picture; its format is that of the file's name. Raises HopscopeError."""
+    """Write the plan as one picture in the format that the file's suffix names. Raises HopscopeError."""
     figure = canvas(path, 2)
     demand, best = plan.demand, plan.best
     longest = max(1.5 * demand.telemetry, 1.2 * best.interval)

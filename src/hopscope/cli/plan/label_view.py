@@ -14,7 +14,7 @@ NOTHING = "–"
 
 
 def show(plan: LabelPlan, found: PlanCheck | None, why: str = "") -> None:
-    """Print a plan and its simulation, or the reason `why` there is none."""
+    """Print a plan and its simulation, or `why` it was not simulated."""
     console = Console(highlight=False)
     demand, best = plan.demand, plan.best
     console.print(

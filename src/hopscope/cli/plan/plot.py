@@ -15,7 +15,7 @@ from .view import count
 
 
 def save(path: Path, store: StorePlan | None, network: NetworkPlan | None) -> None:
-    """Write the plans as one picture; its format is that of the file's name. Raises HopscopeError."""
+    """Write the plans as one picture in the format that the file's suffix names. Raises HopscopeError."""
     panels = (store is not None) + (network is not None)
     figure = canvas(path, panels)
     axes = figure.subplots(1, panels, squeeze=False)[0]

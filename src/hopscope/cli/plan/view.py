@@ -91,7 +91,7 @@ def _network(console: Console, plan: NetworkPlan) -> None:
 
 
 def bars(console: Console, rows: Sequence[tuple[str, float, str]]) -> None:
-    """One bar per row: name, length, and the text after it."""
+    """One bar per row of (name, length, text after the bar)."""
     most = max(value for _, value, _ in rows)
     names = max(len(name) for name, _, _ in rows)
     for name, value, text in rows:
@@ -106,7 +106,7 @@ def sparkline(values: npt.NDArray[np.float64]) -> str:
 
 
 def count(value: float) -> str:
-    """100 M, 1.9 G, 12,345."""
+    """A count as text, such as 100 M, 1.9 G or 12,345."""
     for step, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= step:
             return f"{value / step:.3g} {unit}"

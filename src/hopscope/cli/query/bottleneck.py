@@ -141,7 +141,7 @@ def _flow(
 
 
 def _chosen(state: CollectorState, flow: str | None, flow_id: str | None) -> tuple[np.void | None, Flow]:
-    """The live flow with the highest latency of the named ones, and the filter of history for them."""
+    """The matching live flow with the highest latency (None: there is none), and a filter of history."""
     from ...history.query import Flow
 
     rows = state.flows()
@@ -171,7 +171,7 @@ def _texts_of(form: Format) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _texts(times: str, item: dict[str, Any]) -> dict[str, Any]:
-    """A queue or hop with one text per column; `times`: of bounds, as `_between` takes it."""
+    """A queue or hop with one text per column; `times`: the format of bounds of times (see `_between`)."""
     flat = dict(item)
     for name in ("node", "port"):
         flat[name] = label(item[name])
@@ -192,7 +192,7 @@ def _texts(times: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _between(bounds: dict[str, Any], form: str) -> str:
-    """Two bounds, or one if they look equal; `form`: `t` for times with their units, or a format."""
+    """Two bounds, or one if they look equal; `form`: `t` for times with their units, or a format spec."""
     lower, upper = bounds["lower"], bounds["upper"]
     if upper is None:
         return f">={duration(int(lower)) if form == 't' else int(lower)}"
@@ -204,7 +204,7 @@ def _between(bounds: dict[str, Any], form: str) -> str:
 
 
 def _gauge(gauge: dict[str, Any]) -> str | None:
-    """`latest` beside `mean` and `highest`, as `12 (mean 10.5, max 80)`."""
+    """`latest` with `mean` and `highest`, such as `12 (mean 10.5, max 80)`; None: there are no values."""
     mean, highest = gauge["mean"], gauge["highest"]
     more = [] if mean is None else [f"mean {mean:.4g}"]
     more += [] if highest is None else [f"max {highest}"]

@@ -1,4 +1,4 @@
-"""`hopscope query`: history, of a running collector or of a data folder."""
+"""`hopscope query`: the history of a running collector, a data folder, or a cluster."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None
         chosen = filters.chosen(names)
         table = history.flows(limit=answer.limit, **chosen.of_history())
         rows: Iterable[Row] = table.rows()
-        if source.scope is Scope.MEMBER:  # members of a cluster have added theirs
+        if source.scope is Scope.MEMBER:  # members of a cluster have already added theirs
             rows = with_live(rows, CollectorState(history.folder), chosen)
         answer.print(
             FLOW_COLUMNS,

@@ -18,7 +18,7 @@ from ..output.printer import Format, Printer
 from .options import Answer, HistoryOptions, Window, left_out
 
 WIDTH = 16
-"""Bars of the histograms in a table."""
+"""Number of bars of a histogram in a table."""
 MEASURES = tuple(measure.label for measure in Measure)
 _BARS = " ▁▂▃▄▅▆▇█"
 _NAMES = [f"p{100 * q:g}" for q in QUANTILES]
@@ -106,7 +106,7 @@ def texts(row: dict[str, Any], distribution: Distribution, names: Names) -> dict
 
 
 def cells(row: dict[str, Any], distribution: Distribution, names: Names) -> dict[str, Any]:
-    """The same for a table: times have their units."""
+    """Like `texts`, for a table: times have their units."""
     found = texts(row, distribution, names)
     if row["unit"] == "ns":
         for name in ("mean", *_NAMES, "highest"):

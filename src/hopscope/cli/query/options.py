@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 OF_MEMBERS = ("member", "members")
-"""Columns of a cluster's tables."""
+"""Columns that only a cluster's tables have."""
 SLOW_SECONDS = 2.0
-"""Above this, an answer about all of history comes with a hint."""
+"""An answer about all of history that takes longer comes with a hint."""
 _ALARMING = {kind.label for kind in ALARMING}
 FlowIdOption = Annotated[
     str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
@@ -101,7 +101,7 @@ class PathOptions(HopOptions):
     kind: KindOption = None
 
     def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
-        """With the kinds."""
+        """Also filters by kind. Raises HopscopeError."""
         return super().chosen(names, self.kind or kind, metric)
 
 
@@ -115,20 +115,20 @@ class EventOptions(PathOptions):
     egress_port: EgressPortOption = None
 
     def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
-        """With the metrics and ports."""
+        """Also filters by metric and port. Raises HopscopeError."""
         found = super().chosen(names, kind, self.metric or metric)
         return replace(found, ports=tuple(self.egress_port or ()))
 
 
 class Scope(StrEnum):
-    """Whose history is asked."""
+    """The collectors whose history is searched."""
 
     MEMBER = "member"
     CLUSTER = "cluster"
 
 
 class IncompleteError(HopscopeError):
-    """An answer of a cluster was printed that is not whole; the message says who lacks."""
+    """The printed answer of a cluster is incomplete; the message names the missing members."""
 
     status = 3
 
@@ -144,9 +144,9 @@ class HistoryOptions(CollectorOptions):
 
     @contextmanager
     def history(self, window: Window | None = None) -> Iterator[tuple[HistoryLike, Names]]:
-        """The history, and the names of its nodes. What the answer lacks, and how a slow one without --since
-        in its `window` becomes quick, is said on stderr. Raises HopscopeError; after an answer of a cluster
-        that is not whole, IncompleteError.
+        """The history, and the names of its nodes. At the end, stderr says which events are not yet stored,
+        and how to speed up a slow query whose `window` has no --since. Raises HopscopeError; at the end,
+        IncompleteError if a cluster's answer is incomplete.
         """
         begin, settings = time.monotonic(), self.load()
         with self._history(settings) as found:
@@ -216,8 +216,8 @@ class Answer(Options):
         self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None,
         history: HistoryLike, table: Table, empty: str,
     ) -> None:  # fmt: skip
-        """Print the rows of a table of history; report on stderr what is left out, or that there are none.
-        Those of a cluster have a column for their members.
+        """Print the rows of a table of history, or say on stderr that there are none (`empty`); also report
+        rows and files that are left out. Rows of a cluster have a column that names the member.
         """
         columns = (*columns, *(each for each in OF_MEMBERS if each in table.columns and each not in columns))
         if not self.put(columns, rows, texts):
@@ -234,13 +234,13 @@ def colour(row: Mapping[str, Any]) -> str:
 
 
 def left_out(history: HistoryLike) -> None:
-    """Report files that are damaged."""
+    """Report damaged files on stderr."""
     for line in history.problems:
         print(f"hopscope: left out: {line}", file=sys.stderr)
 
 
 def not_stored(folder: Path) -> None:
-    """Report events of this collector that wait in memory while its disk takes none."""
+    """Report events of this collector that wait in memory because its disk accepts none."""
     from ...present.collector_state import CollectorState
 
     to_disk = CollectorState(folder).to_disk()
@@ -253,7 +253,7 @@ def not_stored(folder: Path) -> None:
 
 
 def flow_number(text: str) -> int:
-    """A flow's id. Raises HopscopeError."""
+    """A flow's id, from hexadecimal digits. Raises HopscopeError."""
     try:
         number = int(text, 16)
     except ValueError:
@@ -264,12 +264,12 @@ def flow_number(text: str) -> int:
 
 
 def age_ns(flag: str, text: str) -> int:
-    """ns of a span of time, as 10m. Raises HopscopeError."""
+    """ns of a span of time such as `10m`. Raises HopscopeError."""
     try:
         now = 1 << 62
         return now - parse_when(f"-{text.strip().removeprefix('-')}", now)
     except UnreadableError:
-        raise HopscopeError(f"{flag} {text}: expected a number and ms, s, m, h or d, as in 10m") from None
+        raise HopscopeError(f"{flag} {text}: expected a number and ms, s, m, h or d, such as 10m") from None
 
 
 def moment(flag: str, text: str | None, now_ns: int) -> int | None:

@@ -21,7 +21,7 @@ HOP_COLUMNS = ("node", "port", "events", "highest_ns", "mean_ns", "time")
 
 
 def flow_texts(row: dict[str, Any]) -> dict[str, Any]:
-    """A flow with one text per column; its worst hop as NODE:PORT."""
+    """A flow with one text per column; the hop with the highest mean is NODE:PORT."""
     mean, worst = row["mean_latency"], row["worst_hop"]
     place = worst and ":".join(str(label(worst[part])) for part in ("node", "port") if worst[part])
     return row | {

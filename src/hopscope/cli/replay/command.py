@@ -55,7 +55,7 @@ def replay(
         feed(batches, pipeline, dialect, speed, loaded.detect)
     output.print(pipeline, sys.stderr if output.events and output.form is Summary.TEXT else sys.stdout)
     if output.form is Summary.TEXT:
-        sys.stdout.flush()  # in a pipe of both, what comes first is first
+        sys.stdout.flush()  # keeps the order if both streams go to one pipe
         print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
     counters = by_key(pipeline.shard.counters)
     others = counters["other_frames_total"]

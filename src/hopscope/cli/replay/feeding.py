@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileOutput(Options):
-    """What is printed of a capture file."""
+    """What is printed about a capture file."""
 
     title: ClassVar = "Output"
 
@@ -47,7 +47,9 @@ class FileOutput(Options):
 
 @contextmanager
 def open_pipeline(settings: Settings, data: Path | None, names: Names | None) -> Iterator[Pipeline]:
-    """A pipeline in memory, or over a data folder that is free; its journals become segments in the end."""
+    """A pipeline in memory, or on a data folder that no collector uses, whose journals become segments at the
+    end.
+    """
     from ...memory.data_folder import DataFolder
     from ...present.events import continues, event_object, long_paths
     from ...runtime.pipeline.mode import pipeline_of

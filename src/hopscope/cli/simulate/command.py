@@ -136,14 +136,14 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
 
 
 def parse_rate(text: str) -> int:
-    """Bit/s of `1G`, `2.5G`, `100M` or a number. Raises HopscopeError."""
+    """Bit/s, from `1G`, `2.5G`, `100M` or a number. Raises HopscopeError."""
     factor = {"K": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:].upper(), 0)
     try:
         rate = round(float(text[:-1]) * factor) if factor else int(text)
     except ValueError:
         rate = 0
     if rate <= 0:
-        raise HopscopeError(f"link rate: found {text!r}, expected bit/s as in 100M, 1G or 10G")
+        raise HopscopeError(f"link rate: found {text!r}, expected bit/s, such as 100M, 1G or 10G")
     return rate
 
 

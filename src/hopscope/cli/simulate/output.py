@@ -53,7 +53,7 @@ class Reporter:
     def end(
         self, truth: Truth, frames: int, seconds: float, unreachable: int = 0, *, packets: bool = False
     ) -> None:
-        """Report the summary; `frames` are datagrams, or INT packets."""
+        """Report the summary; `frames` counts datagrams or INT packets."""
         digits = 1 if seconds >= 1 else 3
         line = f"simulated {seconds:.{digits}f} s: {many(truth.emitted, 'packet')}, "
         line += f"{truth.dropped:,} dropped, {many(truth.hops, 'port enqueue')}\n"
@@ -75,7 +75,7 @@ class Reporter:
 
 
 def write(simulation: Simulation, output: Path, seconds: float, reporter: Reporter, *, packets: bool) -> None:
-    """Write the reports of `seconds`, or the packets that they are about, into a capture."""
+    """Write a capture of `seconds` with the reports, or with the INT packets that they describe."""
     from ...capture.pcap.reader import PcapWriter
     from ...fabric.packets import int_packets
     from ...wire.records import Link
@@ -131,7 +131,7 @@ def _rehearse(simulation: Simulation) -> None:
 def _counted(
     send: Callable[[FrameBatch], int], simulation: Simulation, reporter: Reporter
 ) -> Callable[[FrameBatch], object]:
-    """`send`, with "sent" events every PROGRESS_SECONDS."""
+    """Like `send`, with "sent" events every PROGRESS_SECONDS."""
     sent, due = 0, 0.0
 
     def counting(batch: FrameBatch) -> None:

@@ -14,7 +14,7 @@ ESCAPE, ENTER, BACKSPACE = "\x1b", "\n", "\x7f"
 
 
 class Keys:
-    """Keys that are pressed while this is open; without a terminal on standard input there are none."""
+    """Keys that are pressed while this is open; none unless standard input is a terminal."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else -1
@@ -32,7 +32,7 @@ class Keys:
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str:
-        """What is typed within this time, as soon as there is something; empty: nothing."""
+        """Wait up to this time for input, and return the keys typed; empty: none."""
         if self._terminal < 0:
             time.sleep(seconds)
             return ""

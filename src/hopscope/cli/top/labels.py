@@ -1,4 +1,4 @@
-"""What `hopscope top` shows of labels: coverage, silent ports, and the newest label of every port."""
+"""Labels in `hopscope top`: coverage, silent ports, and the newest label of every port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LabelTables:
         return self._state.labels.about() is not None
 
     def add_counts(self, table: Table) -> None:
-        """Add rows of (what, per second, total)."""
+        """Add rows of (name, rate per second, total)."""
         ports = self._state.labels.ports()
         labels, silent = int(ports["labels"].sum()), int(np.count_nonzero(ports["silent"]))
         table.add_row("labels", f"{float(ports['rate'].sum()):,.0f}", f"{labels:,}")
@@ -37,7 +37,7 @@ class LabelTables:
             table.add_row("lost: labels dropped by the kernel", "", f"{lost:,}", style="red")
 
     def ports(self, rows: int, nodes: tuple[int, ...]) -> Table:
-        """Silent ports, then those of the highest latency."""
+        """Silent ports, then the ports with the highest latency."""
         table = make_table("ports that label", "latency", "queue bytes", "labels/s", "age", "port")
         now, found = self._state.labels.copy()
         if nodes:

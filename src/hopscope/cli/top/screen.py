@@ -1,4 +1,4 @@
-"""What keys do on the screen of `hopscope top`."""
+"""State of the screen of `hopscope top`, and the keys that change it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Screen:
     filter: EventFilter
     names: Names
     order: str = "latency"
-    """Order of the flows, of FLOW_ORDER."""
+    """Order of the flows: a key of FLOW_ORDER."""
     all_events: bool = False
     """Also show routine events."""
     paused: bool = False
     typed: str | None = None
     """A filter that is being typed; None: keys are commands."""
     problem: str = ""
-    """Why the last filter was not taken."""
+    """Why the last filter was rejected; empty: it was accepted."""
     ended: bool = False
 
     def press(self, keys: str) -> None:
-        """Take what was typed."""
-        for key in keys if not keys.startswith(ESCAPE) else ESCAPE:  # arrows and the like begin with Escape
+        """Handle the keys that were typed."""
+        for key in keys if not keys.startswith(ESCAPE) else ESCAPE:  # arrow keys, too, begin with Escape
             if self.typed is None:
                 self._command(key)
             else:
                 self._edit(key, self.typed)
 
     def line(self) -> str:
-        """The last line of the screen: keys, or what is typed, or what is wrong with it."""
+        """The last line of the screen: the filter being typed, or help on keys after any error."""
         if self.typed is not None:
             return f"filter: {self.typed}_   (kind, node, network or part of a flow: raised leaf-1 dport=53)"
         marks = f"[paused]  {HELP}" if self.paused else HELP

@@ -9,8 +9,8 @@ WORDS = ("path", "where", "flow", "switch", "port", "metric")
 
 
 def make_table(first: str, *columns: str) -> Table:
-    """A table without frames; the heading of its first column is its title. At 80 columns, a flow over IPv4
-    shows both of its ends.
+    """A table without frames; the heading of its first column is its title. A terminal of 80 columns is wide
+    enough for both ends of an IPv4 flow.
     """
     table = Table(box=None, pad_edge=False, expand=True, header_style="bold cyan")
     table.add_column(first, no_wrap=True, min_width=14, ratio=None if columns[0] == "metric" else 2)

@@ -30,7 +30,7 @@ from .screen import Screen
 from .table import make_table, red
 
 RECENT = 4096
-"""Newest events of each worker that are searched for matches."""
+"""Number of newest events of each worker that are searched for matches."""
 
 
 class TopView:
@@ -57,13 +57,13 @@ class TopView:
         return bool(self._state.workers()) or self._labels.exist
 
     def draw(self, *, rows: int | None = None, height: int = 40) -> RenderableType:
-        """One frame; each table has at most `rows` rows (None: what fits into `height` lines)."""
+        """One frame; each table has at most `rows` rows (None: as many as fit into `height` lines)."""
         if not self.running:
             return Text(f"no collector runs on {self._folder}", style="yellow")
         head, counts = self._head(), self._counts()
         each, nodes = rows, self._filter.nodes
         reports, labels = bool(self._state.workers()), self._labels.exist
-        if each is None:  # without the head, the headings, and with the events
+        if each is None:  # the tables below the counters, with events, share the remaining lines
             below = 2 * reports + labels
             each = max(3, (height - counts.row_count - 3 - below) // (below + 1))
         tables = [counts]
@@ -200,7 +200,7 @@ class TopView:
 
 
 class RecentReader(RingReader):
-    """Reader of one ring that skips what is too old to be shown."""
+    """Reader of one ring that skips events too old to be shown."""
 
     def __init__(self, path: Path) -> None:
         self._region = attach_ring(path, EVENT_VERSION)
@@ -208,7 +208,7 @@ class RecentReader(RingReader):
 
     @property
     def current(self) -> bool:
-        """Whether the ring is still the one under its name."""
+        """Whether the file of the ring has not been replaced."""
         return self._region.is_current()
 
     def recent(self) -> Records:
@@ -218,7 +218,7 @@ class RecentReader(RingReader):
 
 
 def _joined(events: Records, more: Records) -> Records:
-    """The newest RECENT of both, by time."""
+    """The newest RECENT events of both arrays, sorted by time."""
     both = np.concatenate([events, more])
     return both[np.argsort(both["time_ns"], kind="stable")][-RECENT:]
 

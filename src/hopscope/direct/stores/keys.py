@@ -16,7 +16,7 @@ _FLOW = re.compile(r"(?P<src>.+),(?P<dst>[^,]+),(?P<proto>\w+),(?P<sport>\d+),(?
 _NUMBER = re.compile(r"(?P<value>\d+)(:(?P<bytes>[1-8]))?")
 MAX_KEY_BYTES = 255
 EXPECTED = (
-    "0x and hexadecimal digits, a number (4 bytes; 7:2 takes 2 bytes), an address, "
+    "0x and hexadecimal digits, a number (4 bytes; 7:2 takes 2), an address, "
     "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +"
 )
 

@@ -1,4 +1,4 @@
-"""How full a store is, and with which probability a key of some age is still found in it (`direct.theory`).
+"""How full a store is, and the probability that a query still finds a key of a given age (`direct.theory`).
 
 The fill level is taken from a sample of its slots: a slot is empty while all its bytes are 0. With N copies
 of L keys per slot, a share of 1 - exp(-N L) is not empty, which gives L, the distinct keys per slot, as long
@@ -32,7 +32,7 @@ from .store import BEGUN_NS, ENDED_NS, WRITES, Store
 SAMPLE = 1 << 16
 """Number of slots in the sample."""
 FULL = 0.999
-"""Above this share of used slots, the share says nothing about the number of keys."""
+"""Above this share of used slots, the share no longer allows an estimate of the number of keys."""
 POINTS = 65
 """Number of points of a curve."""
 VALUES = 1024
@@ -42,7 +42,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """How full a store is, and with which probability keys are still found."""
+    """How full a store is, and the probability that a query still finds its keys."""
 
     what: str
     """Unit of ages and loads: `keys`, `paths` or `entries`."""
@@ -50,7 +50,7 @@ class Outlook:
     used: float | None
     """Share of the sampled slots that are not empty; None: does not apply to the primitive."""
     load: float | None
-    """Distinct keys per slot, if all were written with the store's number of copies; None: does not apply."""
+    """Distinct keys per slot, assuming that all have the store's number of copies; None: does not apply."""
     per_second: float | None
     """Keys, paths or entries per second since the epoch began; None: the store does not say when it began. A
     report with fewer copies than the store's counts in part; increments that a translator combined count as
@@ -63,7 +63,7 @@ class Outlook:
     wrong: list[float] | None
     """Probability of another key's answer; None: unknown."""
     half: float | None
-    """The age at which half of the keys are still found; None: it is beyond `ages`."""
+    """The age at which half of the keys are still found; None: beyond `ages`."""
 
 
 def outlook(store: Store, values: int = VALUES) -> Outlook:
@@ -77,7 +77,7 @@ def outlook(store: Store, values: int = VALUES) -> Outlook:
     reported = int(store.state[WRITES]) / layout.copies
     load = -np.log1p(-used) / layout.copies if used < FULL else reported / layout.count
     find, what = _finder(layout, float(load), values)
-    # up to the age at which almost nothing is left of any key
+    # up to the age at which almost no key is found
     ages = np.linspace(0.0, max(4.0, 1.25 * load) if load > 0 else 4.0, POINTS)
     correct, wrong = find(ages)
     below = np.flatnonzero(correct < 0.5)
@@ -97,7 +97,7 @@ def outlook(store: Store, values: int = VALUES) -> Outlook:
 def _finder(
     layout: KeyWriteLayout | PostcardingLayout | KeyIncrementLayout, load: float, values: int
 ) -> tuple[Callable[[Floats], tuple[Floats, Floats | None]], str]:
-    """Function from age to the probabilities of a right and of a wrong answer, and the unit of ages."""
+    """The function from age to the probabilities of a right and a wrong answer, and the unit of ages."""
     copies = layout.copies
     if isinstance(layout, KeyIncrementLayout):
         return lambda ages: (increment_exact(ages, copies), None), "keys"
@@ -140,7 +140,7 @@ def _of_lists(store: Store, layout: AppendLayout) -> Outlook:
 
 
 def _used(store: Store) -> float:
-    """Share of the slots, or of SAMPLE of them evenly spread, that are not empty."""
+    """Share of slots that are not empty, from at most SAMPLE evenly spaced slots."""
     layout = store.layout
     count, stride = layout.count, layout.stride
     slots = store.memory[: count * stride].reshape(count, stride)

@@ -31,7 +31,7 @@ def redis_url(url: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"found {shown(url)!r} with a query, expected none: settings have their own keys")
     if not local and parts.path.strip("/") and not parts.path.strip("/").isdecimal():
-        raise ValueError(f"found {shown(url)!r}, expected a database number after the port, as /0")
+        raise ValueError(f"found {shown(url)!r}, expected a database number after the port, such as /0")
     return url
 
 

@@ -127,7 +127,7 @@ def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dial
         _take_domain(head, md, domain_id, ds_instruction or unsaid, ds_flags)
     if md.hop_words == 0:
         found = f"found only {', '.join(sorted(names))}" if names else "found no key of a hop"
-        raise CraftError("hops", f"{found}, expected metadata, as node_id, or instructions")
+        raise CraftError("hops", f"{found}, expected metadata, such as node_id, or instructions")
     if md.hop_words < implied or (md.hop_words > implied and version != 20):
         raise head.wrong("hop_words", f"{implied}, as the instructions 0x{bitmap:04x} imply")
     return md

@@ -39,7 +39,9 @@ def parse_rule(text: str) -> Rule:
     """Read a rule of a severity. Raises ValueError."""
     match = _RULE.fullmatch("".join(text.split()))
     if match is None:
-        raise ValueError(f"found {text!r}, expected a kind, a metric, or as queue_occupancy>=5000")
+        raise ValueError(
+            f"found {text!r}, expected a kind, a metric, or a condition such as queue_occupancy>=5000"
+        )
     kind, name, sign, value = match.groups(default="")
     return Rule(kind, name, sign, int(value or 0))
 
