@@ -120,7 +120,7 @@ def _numbers(flag: str, texts: list[str] | None, largest: int) -> tuple[int, ...
         except ValueError:
             number = -1
         if not 0 <= number <= largest:
-            _reject(flag, text, f"a number from 0 to {largest}, as {largest // 3} or {largest // 3:#x}")
+            _reject(flag, text, f"a number from 0 to {largest}, such as {largest // 3} or {largest // 3:#x}")
         found.append(number)
     return tuple(found)
 
