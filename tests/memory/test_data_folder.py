@@ -233,6 +233,16 @@ def test_a_folder_is_left_to_another_process(tmp_path: Path) -> None:
     third.close()
 
 
+def test_an_owner_that_is_written_again_started_once(tmp_path: Path) -> None:
+    """As after settings were read again: counts begin at the start, and a start is how restarts are found."""
+    with DataFolder(tmp_path / "data") as folder:
+        folder.write_owner(names="first")
+        started_ns = read_owner(folder.path)["started_ns"]
+        folder.write_owner(names="second")
+        assert read_owner(folder.path)["started_ns"] == started_ns
+        assert read_owner(folder.path)["names"] == "second"
+
+
 def test_an_owner_on_a_full_disk(tmp_path: Path) -> None:
     """A collector starts, and reads its settings again, on a disk that has no room for one more file."""
     with small_disk(tmp_path / "small", "1m") as small:

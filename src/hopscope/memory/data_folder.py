@@ -102,6 +102,7 @@ class DataFolder:
         """Whether rings have events that could not be written to disk; if so, `close` keeps the rings."""
         self.lock = -1
         """Descriptor of the lock, which child processes inherit."""
+        self._started_ns = time.time_ns()
         self._regions_lock = -1
         """Descriptor of the locked folder of regions; as long as any process has it open, the regions are in
         use.
@@ -272,7 +273,7 @@ class DataFolder:
             "pid": os.getpid(),
             "version": VERSION,
             "regions": str(self.regions),
-            "started_ns": time.time_ns(),
+            "started_ns": self._started_ns,
             **more,
         }
         path, draft = self.path / "owner.json", self.path / ".owner.json"
