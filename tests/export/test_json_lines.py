@@ -50,14 +50,14 @@ def test_the_queue_of_a_drop() -> None:
 
 def test_a_port_with_a_large_ifindex() -> None:
     """That of a link's utilisation, in `ident`, is the port, with its name; 4464 is another one (70000 less
-    65536).
+    65536). Some switches use more than 30 bits.
     """
-    events = np.zeros(4, EVENT)
+    events = np.zeros(5, EVENT)
     events["kind"], events["metric"] = Kind.RAISED, Metric.LINK_UTILIZATION
-    events["node_id"], events["port"] = [1, 1, 2, 1], [NO_PORT, NO_PORT, 4464, NO_PORT]
-    events["ident"] = [70_000, 436_207_616, 4464, NO_PORT]
+    events["node_id"], events["port"] = [1, 1, 2, 1, 1], [NO_PORT, NO_PORT, 4464, NO_PORT, NO_PORT]
+    events["ident"] = [70_000, 436_207_616, 4464, NO_PORT, 1_258_301_440]
     names = Names({}, {(1, 436_207_616): "Ethernet1/1"})
-    expected = [(70_000, None), (436_207_616, "Ethernet1/1"), (4464, None), None]
+    expected = [(70_000, None), (436_207_616, "Ethernet1/1"), (4464, None), None, (1_258_301_440, None)]
     found = [json.loads(line)["port"] for line in json_lines(events, names, "m")]
     assert [port and (port["id"], port["name"]) for port in found] == expected
     assert found == [event_object(event, names)["port"] for event in events]

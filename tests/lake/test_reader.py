@@ -11,12 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pytest
 
 from hopscope.base.deadline import Deadline
+from hopscope.history.errors import TooLargeError
 from hopscope.lake import messages, reader, reading
 from hopscope.lake.catalog import Lake, create
 from hopscope.lake.database import LakeError
@@ -106,6 +108,23 @@ def test_a_store_that_fails_costs_no_connection(
             process.answer(theirs)
             assert str(ours.recv().error) == "failed"
     assert len(opened) == connections
+
+
+def test_a_question_that_needs_too_much_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own kind of error, since places of a storm are then asked for in parts."""
+
+    def fail(*_: object) -> None:
+        raise duckdb.OutOfMemoryException("failed")
+
+    monkeypatch.setattr(reading, "Lake", lambda *_, **__: SimpleNamespace(connection=duckdb.connect()))
+    monkeypatch.setattr(reading, "take", fail)
+    ours, theirs = Pipe()
+    with ours:
+        ours.send(nothing)
+        reading.Reading(messages.Begin(SETTINGS, 1 << 28, 1)).answer(theirs)
+        error = ours.recv().error
+    assert isinstance(error, TooLargeError)
+    assert str(error) == "the query needs too much memory: failed"
 
 
 @pytest.fixture

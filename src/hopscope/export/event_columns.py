@@ -17,6 +17,15 @@ def labels_by_code(known: type[Kind | Metric | ClearReason]) -> list[str]:
     return [labels.get(code, str(code)) for code in range(256)]
 
 
+def ports_of_nodes(node: Column, port: Column) -> tuple[list[tuple[int, int]], Column]:
+    """The distinct (node, port) pairs of events, and the index of each event's pair. An
+    unknown port becomes 2^32 - 1.
+    """
+    keys = node.astype(np.uint64) << np.uint64(32) | port.astype(np.uint32)
+    pairs, index = np.unique(keys, return_inverse=True)
+    return [(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()], index
+
+
 def path_columns(
     events: Records, lengths: Column, where: Mask, whole: Mapping[tuple[int, int], list[int]]
 ) -> tuple[Column, Column, Column]:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..detect.places import UNKNOWN, keys_of, places_of, ports_of_events
+from ..detect.places import UNKNOWN, ports_of_events
 from ..detect.records import NO_NODE, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit, with_queue
 from ..wire.records import Records
-from .event_columns import labels_by_code, path_columns
+from .event_columns import labels_by_code, path_columns, ports_of_nodes
 from .rendering import Column, Lines, Mask
 
 _THOUSAND = [f"{number:03d}" for number in range(1000)]
@@ -70,9 +70,8 @@ def json_lines(
     lines.text(',"port":')
     port = ports_of_events(events)
     with_port = with_node & (port != UNKNOWN)
-    places, index = np.unique(keys_of(node, port), return_inverse=True)
-    ports = [(one, None if one is None else names.port(at, one)) for at, one, _ in places_of(places)]
-    _Named(ports, index).put(lines, with_port)
+    places, index = ports_of_nodes(node, port)
+    _Named([(one, names.port(at, one)) for at, one in places], index).put(lines, with_port)
     lines.text("null", ~with_port)
     _number(lines, "queue", events["ident"], with_queue(events))
     _number(lines, "hop", events["hop"], metric == Metric.HOP_LATENCY)
@@ -94,7 +93,7 @@ def json_lines(
 class _Named:
     """Nodes or ports as objects with number and name; `index`: that of each event."""
 
-    def __init__(self, known: Sequence[tuple[int | None, str | None]], index: Column) -> None:
+    def __init__(self, known: Sequence[tuple[int, str | None]], index: Column) -> None:
         self._index = index
         self._texts = [
             f'{{"id":{number},"name":{json.dumps(name, ensure_ascii=False)}}}' for number, name in known

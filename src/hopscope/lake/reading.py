@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 import duckdb
 
 from ..base.process.title import show_name
-from ..history.errors import HistoryError
+from ..history.errors import TooLargeError
 from ..history.files.segments import first_line
 from . import questions, sql  # noqa: F401 - what questions call is there before their time begins
 from .catalog import Lake, end, prepared
@@ -84,7 +84,7 @@ class Reading:
             question.send(snapshot)
             question.send(Found(work(cursor, snapshot, question.recv())))
         except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
-            question.send(Failed(HistoryError(f"the query needs too much memory: {first_line(error)}")))
+            question.send(Failed(TooLargeError(f"the query needs too much memory: {first_line(error)}")))
         except (duckdb.FatalException, duckdb.InternalException) as error:
             question.send(Failed(lake.named(error), again=True))
             os._exit(1)  # this DuckDB is unusable, and would end the process at its next transaction

@@ -17,13 +17,13 @@ from functools import lru_cache
 import numpy as np
 
 from ...base.names import Names
-from ...detect.places import UNKNOWN, keys_of, places_of, ports_of_events
+from ...detect.places import UNKNOWN, ports_of_events
 from ...detect.records import NO_NODE, PATH_PART, ClearReason, Kind, Metric
 from ...present.events import continues, long_paths, with_queue
 from ...wire.address import address
 from ...wire.records import Records
 from ..block import EventBlock
-from ..event_columns import labels_by_code, path_columns
+from ..event_columns import labels_by_code, path_columns, ports_of_nodes
 from ..rendering import Column, Lines, Mask
 from .twins import Twins
 
@@ -104,11 +104,8 @@ class LineEncoder:
         lines.choice(names, at, with_node)
         lines.text(",node_id=", with_node)
         lines.number(node, with_node)
-        places, at = np.unique(keys_of(node, port), return_inverse=True)
-        names = [
-            "" if number is None else tag(self._names.port_label(one, number))
-            for one, number, _ in places_of(places)
-        ]
+        places, at = ports_of_nodes(node, port)
+        names = [tag(self._names.port_label(*place)) for place in places]
         lines.text(",port=", with_port)
         lines.choice(names, at, with_port)
         lines.text(",port_id=", with_port)

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from ...base.names import Names
-from ...detect.places import UNKNOWN, keys_of, places_of, ports_of_events
+from ...detect.places import UNKNOWN, ports_of_events
 from ...detect.records import NO_NODE, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ...present.events import continues, long_paths, unit, with_queue
 from ...present.severity import severity_of_kind
 from ...wire.records import Records
 from ..block import EventBlock
-from ..event_columns import labels_by_code, path_columns
+from ..event_columns import labels_by_code, path_columns, ports_of_nodes
 from ..protobuf import bytes_field, number_field, text_field
 from ..rendering import Column, Lines, Mask
 from .client import attribute, key_value
@@ -116,11 +116,8 @@ class LogEncoder:
             lines.choice(known, at, with_node)
         found = [_place("node", *each) for each in zip(nodes.tolist(), names, strict=True)]
         lines.choice(found, at, with_node)
-        places, at = np.unique(keys_of(node, port), return_inverse=True)
-        found = [
-            b"" if number is None else _place("port", number, self._names.port(one, number))
-            for one, number, _ in places_of(places)
-        ]
+        places, at = ports_of_nodes(node, port)
+        found = [_place("port", number, self._names.port(one, number)) for one, number in places]
         lines.choice(found, at, with_port)
 
     def _identity(self, lines: Lines, events: Records, shard: int) -> None:
