@@ -87,9 +87,9 @@ def test_one_console_shows_all_members_and_names_the_one_that_was_killed(three: 
     """
     browser.open(console(three))
     browser.see(".chip", "Cluster: 3 members")
-    eventually(lambda: "60 in all" in figure(browser, "Reports"), lambda: figure(browser, "Reports"))
+    eventually(lambda: "60 total" in figure(browser, "Reports"), lambda: figure(browser, "Reports"))
     assert "30" in figure(browser, "Live flows")
-    assert "2 in all" in figure(browser, "Reports lost")
+    assert "2 total" in figure(browser, "Reports lost")
     assert not browser.run("document.querySelector('.banner.note')")  # nothing of it is of one member alone
     flows = eventually(lambda: browser.rows("Slowest flows"))
     assert len(flows) == 12
@@ -113,7 +113,7 @@ def test_one_console_shows_all_members_and_names_the_one_that_was_killed(three: 
     browser.open(console(three))
     browser.see(".banner", "Not included: c3 (no answer within 3 s")
     browser.see(".chip", "Cluster: 2 of 3 members")
-    eventually(lambda: "50 in all" in figure(browser, "Reports"), lambda: figure(browser, "Reports"))
+    eventually(lambda: "50 total" in figure(browser, "Reports"), lambda: figure(browser, "Reports"))
     eventually(lambda: "20" in figure(browser, "Live flows"), lambda: figure(browser, "Live flows"))
 
     browser.open(console(three, "ask"))  # a file of an answer says nothing of who is missing: the page does

@@ -57,7 +57,7 @@ def test_from_the_list_to_the_bytes(collector: Any, server: str, browser: Any) -
     browser.wait("document.querySelectorAll('.dump .hex > span').length > 100")
     of_queue = "(e) => e.textContent.startsWith('queue occupancy 7')"
     line = f"[...document.querySelectorAll('.field-line')].find({of_queue})"
-    browser.click(".button", "Open all")
+    browser.click(".button", "Expand all")
     browser.wait(f"{line} && ({line}.focus(), true)")
     marked = browser.wait("[...document.querySelectorAll('.dump .hex .on')].map((e) => e.innerText).join('')")
     assert int(marked, 16) == 700

@@ -92,7 +92,7 @@ def test_repeated_categories_are_series_or_sums(open_page: Any) -> None:
     page.see(".answer-chart .legend", "down")
     page.wait(f"{BARS_ARE}({HEIGHTS}, [2, 1])")
     page.run(f"({CHOOSE})('series', '')")
-    page.see(".note", "Several rows have the same layer: the chart adds their ports.")
+    page.see(".note", "Several rows have the same layer: the chart adds up their ports.")
     page.wait(f"{BARS_ARE}({HEIGHTS}, [3, 1])")  # the chart is drawn after the note
     page = open_page(page.run("location.pathname + location.search"))
     page.see(".note", "Several rows")
@@ -116,7 +116,7 @@ def test_lines_are_read_out_by_keys(open_page: Any) -> None:
 def test_lines_add_rows_of_one_time(open_page: Any) -> None:
     """Three switches at each time, which no text tells apart: a line of their sums, and the chart says so."""
     page = open_page(f"/ask?show=chart&cy=packets&cs=-&q={quote(TOGETHER)}")
-    page.see(".note", "Several rows have the same time: the chart adds their packets.")
+    page.see(".note", "Several rows have the same time: the chart adds up their packets.")
     page.run("document.querySelector('.answer-chart canvas').focus()")
     page.press("ArrowLeft")
     said = page.see(".answer-chart .tip").split("\n")

@@ -163,7 +163,7 @@ def test_a_flow_shows_where_its_latency_is(open_page: Any, flow: str, api: httpx
 def test_a_link_to_no_flow(open_page: Any) -> None:
     """Of an id that was copied in part: the page says so, and waits for nothing."""
     page = open_page("/flows/00aa")
-    page.see("main", "No flow has this id")
+    page.see("main", "No live or past flow has this id")
     page.wait("!document.querySelector('main').innerText.includes('loading')")
 
 

@@ -102,7 +102,7 @@ def test_a_store_answers_by_key_and_shows_what_theory_expects(open_page: Any) ->
     page.see(".answer-card", "empty")
     page = open_page("/direct/events?list=1")
     page.see("[aria-label=Entries] td", "00000047")
-    assert page.see("section[aria-label=Entries] .body > .button") == "Look for new entries"
+    assert page.see("section[aria-label=Entries] .body > .button") == "Check for new entries"
     page = open_page("/direct/packets")
     page.see("[aria-label=Counters] td", f"{2**60:,}")
 
@@ -134,19 +134,19 @@ def test_a_tracked_flow_has_both_of_its_paths(open_page: Any, busy: Collector) -
             labels["latency_ns"], labels["time_ns"] = 700, time.time_ns() + np.arange(len(way))
             sender.sendto(encode_blocks(labels, flows=flows), (host, int(port)))
     page = open_page("/labels")
-    page.see("[aria-label='Tracked flows'] tr", "before: ")
+    page.see("[aria-label='Tracked flows'] tr", "previously: ")
     page.wait("document.querySelector('[aria-label=\"Tracked flows\"] td:nth-child(4)').innerText === '15'")
     ((flow, latency, _, packets, _, changes, paths),) = page.rows("Tracked flows")
     assert "10.9.0.1:5001" in flow
     assert "10.9.0.2:53" in flow
     assert (latency, packets, changes.split(",")[0]) == ("2.10 µs", "15", "1")
-    now, _, before = paths.partition("before: ")
+    now, _, before = paths.partition("previously: ")
     assert [re.findall(r"2[1-4]", each) for each in (now, before)] == [["21", "24", "22"], ["21", "23", "22"]]
 
 
 def test_a_collector_without_a_sink_says_how_to_start_one(open_page: Any) -> None:
     """The empty state has the command."""
-    assert "hopscope sink" in open_page("/sink").see(".empty", "This collector is no sink.")
+    assert "hopscope sink" in open_page("/sink").see(".empty", "This collector is not a sink.")
 
 
 def test_system_says_what_is_wrong_and_what_to_do(open_page: Any, busy: Collector) -> None:
@@ -165,7 +165,7 @@ def test_system_says_what_is_wrong_and_what_to_do(open_page: Any, busy: Collecto
     page.click(".tabs button", "Destinations")
     page.see("[aria-label=Destinations] tr", "Connection refused")
     page.click(".tabs button", "Sources")
-    page.see("[aria-label=Sources] tr", "whole")
+    page.see("[aria-label=Sources] tr", "complete")
     page.click(".tabs button", "History")
     page.see(".figure", "writing")
     page.click(".tabs button", "Counters")
@@ -176,7 +176,7 @@ def test_system_says_what_is_wrong_and_what_to_do(open_page: Any, busy: Collecto
     page.wait("Boolean(document.querySelector('.spark polyline'))")
     assert "part=counters" in page.run("location.search")
     page.click(".tabs button", "Cluster")
-    page.see(".empty", "This collector is alone.")
+    page.see(".empty", "This collector is not in a cluster.")
 
 
 def test_settings_in_empty_states_are_valid() -> None:

@@ -147,12 +147,12 @@ def test_the_page_counts_what_went_through(sink: Sink) -> None:
     page.open(sink.url)
     page.click(".rail a", "Sink")
     for title, text in (
-        ("Frames in", f"{ALL} in all"),
-        ("Forwarded", f"{ALL} in all"),
-        ("INT removed", f"{WITH_INT} packets in all"),
+        ("Frames in", f"{ALL} total"),
+        ("Forwarded", f"{ALL} total"),
+        ("INT removed", f"{WITH_INT} packets total"),
         ("INT damaged", f"\n{DAMAGED}\n"),
         ("Not forwarded", "\n0\n"),
-        ("Never seen", "\n0\n"),
+        ("Missed", "\n0\n"),
     ):
         figure(sink, title, text)
     figure(sink, "INT damaged", f"{UNKNOWN} more of unknown form")
@@ -180,7 +180,7 @@ def test_a_phone_shows_all_of_the_sink(sink: Sink) -> None:
     """The page is no wider than a phone, and the rail shows where one is."""
     sink.page.size(390, 844, phone=True)
     sink.page.open(f"{sink.url}sink")
-    figure(sink, "Frames in", f"{ALL} in all")
+    figure(sink, "Frames in", f"{ALL} total")
     wide = "Math.max(...[...document.querySelectorAll('.reasons table')].map((e) => e.scrollWidth))"
     assert sink.page.run("document.documentElement.scrollWidth") <= 390
     assert 0 < sink.page.run(wide) <= 390

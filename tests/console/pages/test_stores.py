@@ -16,7 +16,7 @@ from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 MONITOR, COPIES = "int-path-tracing", 2
-KEYS = "[aria-label='Keys, one in each line']"
+KEYS = "[aria-label='Keys, one per line']"
 HOPSCOPE = (sys.executable, "-m", "hopscope")
 
 

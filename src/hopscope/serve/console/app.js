@@ -18,7 +18,7 @@ async function arrive() {
   const mine = ++turn;
   if (!found) {
     leave();
-    fill(shell.place, empty("There is no such page.", "Choose a page from the menu."));
+    fill(shell.place, empty("Page not found.", "Choose a page from the menu."));
     shell.arrive(null, "Not found", true);
     return;
   }

@@ -98,7 +98,7 @@ export function drawValues(context, values, scale, unit, left, right) {
     context.lineTo(right, y);
     context.stroke();
     context.fillStyle = colour("--faint");
-    if (Math.abs(free - y) < 11) continue;  // texts do not lie on each other
+    if (Math.abs(free - y) < 11) continue;  // texts must not overlap
     context.fillText(amount(value, unit), left - 6, y);
     free = y;
   }
@@ -116,7 +116,7 @@ export function drawTimes(context, from, to, scale, y, width) {
     const text = step < DAY_MS ? clock(at, step < 1000 ? 1 : 0) : date(at);
     const short = step >= 60_000 && step < DAY_MS ? text.slice(0, -3) : text;
     const half = context.measureText(short).width / 2;
-    if (x - half < free || x + half > context.canvas.clientWidth) continue;  // texts do not lie on each other
+    if (x - half < free || x + half > context.canvas.clientWidth) continue;  // texts must not overlap
     context.fillText(short, x, y + 6);
     free = x + half + 6;
   }

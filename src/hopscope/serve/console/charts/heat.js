@@ -83,7 +83,7 @@ export function heatChart({ label, unit = null, row = 18, left = 190, onRow = nu
       const each = shown.rows[found.line];
       const value = each.values[found.cell];
       return { shared: timeOf(found.cell), content: [h("span", { class: "time" }, clock(timeOf(found.cell))), h("span", null, each.label),
-        h("span", null, h("b", null, value === null ? "no reports" : amount(value, shown.unit)), each.limit ? ` of ${amount(each.limit, shown.unit)} allowed` : "")] };
+        h("span", null, h("b", null, value === null ? "no reports" : amount(value, shown.unit)), each.limit ? `, limit ${amount(each.limit, shown.unit)}` : "")] };
     },
     step(direction) {
       if (!shown.rows.length) return null;

@@ -111,7 +111,7 @@ export function lineChart({ label, unit = null, height = 130, sync = "", onRange
   return {
     element: place.element,
     png: place.png,
-    /** What it shows from now on. */
+    /** Set the content. */
     set(options) {
       shown = { ...shown, ...options };
       place.redraw();

@@ -8,7 +8,7 @@ const groups = new Map();
 
 /**
  * @param {object} options
- * @param {string} options.label what the chart shows, for those who do not see it
+ * @param {string} options.label description for screen readers
  * @param {number} options.height CSS pixels
  * @param {(context: CanvasRenderingContext2D, size: {width: number, height: number}) => void} options.draw
  * @param {(x: number, y: number) => {content: any, x?: number, y?: number, shared?: number} | null} [options.at] what
@@ -112,7 +112,7 @@ export function stage({ label, height, draw, at = null, step = null, click = nul
 
   let unfollow = null;
   new ResizeObserver(() => {
-    // one that has left the page has no size, and must not be kept by what it follows
+    // a chart that was removed from the page has no size; unsubscribe it, so that it can be freed
     if (canvas.clientWidth) unfollow ??= followTheme(redraw);
     else unfollow = void unfollow?.();
     redraw();

@@ -21,7 +21,7 @@ const TOP = 20;
  * @property {number | null} [queue] occupancy
  * @property {number | null} [link] utilisation
  * @property {boolean} [alarm]
- * @property {boolean} [differs] not in what it is compared with
+ * @property {boolean} [differs] missing in the compared path
  */
 
 /**
@@ -164,7 +164,7 @@ function drawStep(context, step, begin, x, middle, paint, end) {
   context.lineTo(high, middle + 10.5);
   context.moveTo(low, middle + 8);
   context.lineTo(low, middle + 13);
-  const beyond = high >= end ? 4 : 0; // an arrow: it goes on
+  const beyond = high >= end ? 4 : 0; // an arrow: the bound lies beyond the axis
   context.moveTo(high - beyond, middle + 8);
   context.lineTo(high, middle + (beyond ? 10.5 : 13));
   if (beyond) context.lineTo(high - beyond, middle + 13);

@@ -4,7 +4,7 @@ const changed = new EventTarget();
 /** Parameters that are kept when another page is opened. */
 const KEPT = ["scope", "from", "to"];
 
-/** @returns {{path: string, parts: string[], query: URLSearchParams}} where we are */
+/** @returns {{path: string, parts: string[], query: URLSearchParams}} the present address */
 export function here() {
   const { pathname, search } = location;
   return {
@@ -60,7 +60,7 @@ export function go(address) {
   changed.dispatchEvent(new Event("change"));
 }
 
-/** Call `on` whenever the address changes; returns what ends it. */
+/** Call `on` whenever the address changes; returns a function that stops it. */
 export function follow(on) {
   changed.addEventListener("change", on);
   return () => changed.removeEventListener("change", on);
@@ -74,7 +74,7 @@ function put(query, name, value) {
 
 addEventListener("popstate", () => changed.dispatchEvent(new Event("change")));
 
-/** Clicks on links of the console change the view and load nothing. */
+/** Clicks on links of the console change the view without loading a page. */
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const anchor = event.target.closest?.("a[href]");

@@ -1,4 +1,4 @@
-/** Elements without a framework: `h` makes them, `fill` and `keyed` change what is in them. */
+/** Elements without a framework: `h` creates them, `fill` and `keyed` change their content. */
 
 /**
  * Make an element. Attributes: `class`, `on*` listeners, `style` (an object), `data` (an object), properties that are

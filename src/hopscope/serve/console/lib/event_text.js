@@ -25,7 +25,7 @@ export function isMoved(event) {
 
 /** How long it had been at the other member. */
 export function howMoved(event) {
-  return `here, last seen at another member ${amount(event.value, "ns")} before`;
+  return `here, last seen at another member ${amount(event.value, "ns")} earlier`;
 }
 
 /** [name, text] of the values of an event, by what they are in its kind. */
@@ -36,7 +36,7 @@ export function valuesOf(event) {
   if (event.kind === "adapted") return [["Factor of limits", String(event.value / 1000)], ["Before", String(event.previous / 1000)]];
   if (event.kind === "drop") return [["Drop reason", String(event.value)]];
   if (event.kind === "gap") return [["Reports lost", value], ["First number lost", String(event.previous)]];
-  if (event.kind === "silent") return [["Last report", `${amount(event.previous, "ns")} before`]];
+  if (event.kind === "silent") return [["Last report", `${amount(event.previous, "ns")} earlier`]];
   if (event.kind === "returned") return [["Silent for", amount(event.previous, "ns")]];
   if (event.kind === "flow_record" && event.metric === "flow_path") return [["Reports", value], ["First report", moment(Number(event.previous) / 1e6)]];
   if (event.kind === "flow_record") return [["Mean", value], ["Latest", previous]];

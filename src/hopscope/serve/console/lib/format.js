@@ -101,7 +101,7 @@ export function behindUtc(at) {
 
 const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const DAY = { year: "numeric", month: "2-digit", day: "2-digit" };
-/** Of these options, formats by zone: to make one takes much longer than to use it. */
+/** Formatters by zone for these options: creating one takes much longer than using it. */
 const FORMATS = new Map([[CLOCK, {}], [DAY, {}]]);
 
 function formatOf(options) {

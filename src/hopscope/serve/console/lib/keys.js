@@ -1,4 +1,4 @@
-/** Keys: one or two in a row, as "g f". Views add theirs with `keys`, which returns what ends them. */
+/** Keys: one or two in a row, as "g f". Views add theirs with `keys`, which returns a function that removes them. */
 
 import { h, fill } from "./dom.js";
 

@@ -25,7 +25,7 @@ export const connection = { state: "connecting", sinceMs: Date.now(), tooMany: f
 
 /**
  * Call `on(data, status)` with the answer to a GET now and whenever it changes; `status` is 200, or `data` is
- * `{error}`. Returns what ends it.
+ * `{error}`. Returns a function that stops it.
  * @param {string} path from api.path
  * @param {(data: any, status: number) => void} on
  */
@@ -46,7 +46,7 @@ export function watch(path, on) {
   };
 }
 
-/** Whether the server failed to make a value that is watched. */
+/** Whether the server failed to compute a watched value. */
 export function failed() {
   return [...newest.values()].some((answer) => answer.status === 500);
 }
@@ -64,7 +64,7 @@ export function setPaused(on) {
   if (!on && socket?.readyState === WebSocket.OPEN) turn("live");
 }
 
-/** Call `on` when the state of the connection changes, or that of `failed`; returns what ends it. */
+/** Call `on` when the state of the connection changes, or that of `failed`; returns a function that stops it. */
 export function followConnection(on) {
   state.addEventListener("change", on);
   return () => state.removeEventListener("change", on);
@@ -135,7 +135,7 @@ function tell() {
   });
 }
 
-/** A tab that is not seen costs the server nothing after a minute. */
+/** A hidden tab is disconnected after a minute, so that it costs the server nothing. */
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
     setTimeout(() => {

@@ -1,4 +1,4 @@
-/** Whose values are shown: this member's, or those of the members of its cluster that answered. */
+/** Which members the values come from: this one, or all members of its cluster that answered. */
 
 import { link, param } from "./address.js";
 import { get, followAnswers, path } from "./api.js";
@@ -8,7 +8,7 @@ import { session } from "./session.js";
 
 const CONSOLES_MS = 15_000;
 const changed = new EventTarget();
-/** By question: who answered it last. @type {Map<string, Cluster>} */
+/** By request: the members that last answered it. @type {Map<string, Cluster>} */
 const heard = new Map();
 let consoles = {};
 
@@ -17,7 +17,7 @@ export function asksCluster() {
   return param("scope") === "cluster";
 }
 
-/** Whether a row is of another member than the one whose console this is. */
+/** Whether a row comes from a member other than the one that serves this console. */
 export function isElsewhere(row) {
   return Boolean(row?.member) && row.member !== session.member;
 }
@@ -37,7 +37,7 @@ export function otherConsoles() {
   return Object.keys(consoles).filter((name) => name !== session.member && consoleOf(name)).map((name) => [name, consoleOf(name)]);
 }
 
-/** Who answered what this view asked: {answered, missing, local, withoutLake}; null if nothing was asked of all. */
+/** Which members answered the requests of this view: {answered, missing, local, withoutLake}; null if no request covered the cluster. */
 export function whose() {
   if (!heard.size) return null;
   const all = [...heard.values()];
@@ -47,13 +47,13 @@ export function whose() {
   return { answered, missing, local: first("local_only"), withoutLake: first("without_lake") };
 }
 
-/** Another view begins, and asks its own questions. */
+/** Forget the answers of the previous view. */
 export function forget() {
   heard.clear();
   changed.dispatchEvent(new Event("change"));
 }
 
-/** Call `on` when who answered, or a console's address, has changed. */
+/** Call `on` when the members that answered, or the address of a console, have changed. */
 export function followMembers(on) {
   changed.addEventListener("change", on);
 }

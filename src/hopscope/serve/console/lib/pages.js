@@ -9,7 +9,7 @@ import { svg } from "./dom.js";
  * @property {string} [to] where the rail leads
  * @property {string} [key] key after g
  * @property {string} [icon] path of a 16 × 16 drawing
- * @property {string} [alone] what of the page is of one member alone, also if the address asks for all members
+ * @property {string} [alone] says which parts of the page show one member only, even if the address asks for all members
  * @property {() => Promise<any>} load the view: exports `title`, and `show(place, address)`, which returns
  *   `{end(), change(address)}`: `end` when it is left, `change` (optional) when only the query has changed
  */
@@ -25,11 +25,11 @@ export const PAGES = [
   { address: /^\/events$/, rail: "Events", to: "/events", key: "e", icon: "M8 2v7M8 12v2", load: () => import("../views/events.js") },
   { address: /^\/events\/[^/]+$/, load: () => import("../views/event.js") },
   { address: /^\/ask$/, rail: "Ask", to: "/ask", key: "a", icon: "M3 3h10v8H7l-3 3v-3H3zM6 6h4M6 8h3", load: () => import("../views/ask.js") },
-  { address: /^\/direct(\/.*)?$/, rail: "Direct", to: "/direct", key: "d", alone: "Stores are those of this member; a key is looked up at its owners.", icon: "M4 3h8v10H4zM6 5h4M6 8h4M6 11h4", load: () => import("../views/direct.js") },
-  { address: /^\/labels$/, rail: "Labels", to: "/labels", key: "l", alone: "Coverage of the last minutes and the list of tracked flows are of this member.", icon: "M2 3h6l6 5-6 5H2zM5 8h.1", load: () => import("../views/labels.js") },
-  { address: /^\/sink$/, rail: "Sink", to: "/sink", key: "s", alone: "This page is of this member.", icon: "M2 3h12l-4 5v5l-4-2V8z", load: () => import("../views/sink.js") },
+  { address: /^\/direct(\/.*)?$/, rail: "Direct", to: "/direct", key: "d", alone: "This page shows the stores of this member; a key is looked up at its owners.", icon: "M4 3h8v10H4zM6 5h4M6 8h4M6 11h4", load: () => import("../views/direct.js") },
+  { address: /^\/labels$/, rail: "Labels", to: "/labels", key: "l", alone: "Recent coverage and the list of tracked flows are those of this member.", icon: "M2 3h6l6 5-6 5H2zM5 8h.1", load: () => import("../views/labels.js") },
+  { address: /^\/sink$/, rail: "Sink", to: "/sink", key: "s", alone: "This page shows this member only.", icon: "M2 3h12l-4 5v5l-4-2V8z", load: () => import("../views/sink.js") },
   { address: /^\/limits$/, rail: "Limits", to: "/limits", key: "t", alone: "Limits are those of this member; the preview counts events of all members.", icon: "M2 11h12M2 6h3m3 0h6M5 4v4M10 9v4", load: () => import("../views/limits.js") },
-  { address: /^\/system(\/.*)?$/, rail: "System", to: "/system", key: "y", alone: "This page is of this member; its sources are those of all members.", icon: "M3 3h10v4H3zM3 9h10v4H3zM5 5h.1M5 11h.1", load: () => import("../views/system.js") },
+  { address: /^\/system(\/.*)?$/, rail: "System", to: "/system", key: "y", alone: "This page shows this member only; its sources are those of all members.", icon: "M3 3h10v4H3zM3 9h10v4H3zM5 5h.1M5 11h.1", load: () => import("../views/system.js") },
 ];
 
 /** The page of a path, and the page of the rail that it belongs to. */

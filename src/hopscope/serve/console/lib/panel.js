@@ -20,12 +20,12 @@ export function panel(title, { note = "", tools = null, class: classes = "", hre
   return { element, body, tools: bar, note: (text) => say(small, text) };
 }
 
-/** What a place shows without data: a line, and what to do next. `code`: a command or settings to copy. */
+/** The empty state of a view: a line, and what to do next. `code`: a command or settings to copy. */
 export function empty(line, next = "", code = "") {
   return h("div", { class: "empty" }, h("b", null, line), next && h("span", null, next), code && h("pre", null, code));
 }
 
-/** As `empty`, where no report has come: `next` leads to a command that sends some to where this collector listens. */
+/** As `empty`, before any report has arrived: `next` introduces a command that sends simulated reports to this collector. */
 export function noReports(line, next) {
   const command = h("pre", { hidden: true });
   listening ??= get(path("/system")).then((system) => system.listeners.find((each) => each.kind === "udp")?.url);
@@ -42,7 +42,7 @@ export function noReports(line, next) {
 
 let listening = null;  // asked once
 
-/** What went wrong, in place of a view or panel. `what`: which attempt failed. */
+/** An error message in place of a view or panel. `what`: which attempt failed. */
 export function trouble(error, again = null, what = "This could not be shown.") {
   return h("div", { class: "message bad", role: "alert" }, h("b", null, `${what} `), sentence(error.message ?? String(error)), " ",
     again && h("button", { class: "button", type: "button", onclick: again }, "Try again"));
@@ -101,7 +101,7 @@ export function placeLink(node, port, queue = null, metric = null) {
     port.name ?? `port ${port.id}`, more);
 }
 
-/** Text of the documentation: what is between backticks is code. */
+/** Text of the documentation: text between backticks is code. */
 export function prose(text) {
   return text.split("`").map((each, at) => (at % 2 ? h("code", null, each) : each));
 }
@@ -129,7 +129,7 @@ export function changeButton(text, run, attributes = {}) {
   return button;
 }
 
-/** Ask before what cannot be undone; resolves to whether it is wanted. */
+/** Ask for confirmation of a change that cannot be undone; resolves to whether the user confirmed. */
 export function confirmed(question, note, action) {
   return new Promise((resolve) => {
     const dialog = h("dialog", { class: "note-dialog", "aria-label": question }, h("form", { method: "dialog", class: "form" }, h("h2", null, question), h("p", { class: "note" }, note),
@@ -143,7 +143,7 @@ export function confirmed(question, note, action) {
   });
 }
 
-/** What a viewer needs for a change, in place of its button: "Silencing needs the role operator …"; null for an operator. */
+/** The role that a change needs, shown to viewers in place of its button: "Silencing needs the role operator …"; null for an operator. */
 export function operatorNote(what) {
   if (mayChange()) return null;
   return h("p", { class: "note" }, `${what} needs the role operator${session.user ? `; ${session.user} is a viewer` : ""}. `,

@@ -82,7 +82,7 @@ export function rangeControl() {
         PRESETS.map((each) => h("button", { class: "button", type: "button", onclick: pick(each) }, `Last ${each.slice(1)}`))),
       firstLabel, lastLabel,
       h("button", { class: "button main", type: "button", onclick: () => {
-        const [a, b] = [first()[0], last().at(-1)];  // all that both may mean
+        const [a, b] = [first()[0], last().at(-1)];  // the widest reading of ambiguous times
         if (!(a < b)) return;
         choose(a, b);
         open(false);
@@ -107,7 +107,7 @@ function local(at) {
   return new Date(at - behindUtc(at)).toISOString().slice(0, 19);
 }
 
-/** The times that a field's value means: two in the hour that a change from summer time repeats. */
+/** The times that a field's value can mean: two in the hour that the end of summer time repeats. */
 function times(text) {
   const at = Date.parse(zone() === "utc" ? text + "Z" : text);
   if (!Number.isFinite(at)) return [];

@@ -1,4 +1,4 @@
-/** Who is here, and what they may do. */
+/** The user of this session, and their role. */
 
 import { get, path, send, useCsrf } from "./api.js";
 
@@ -18,18 +18,18 @@ export async function load() {
   return session;
 }
 
-/** Whether changes are allowed; views show others what is needed instead of a button that fails. */
+/** Whether changes are allowed; viewers see which role is needed, instead of a button that fails. */
 export function mayChange() {
   return session.role === "operator";
 }
 
-/** Call `on` when it changes; returns what ends it. */
+/** Call `on` when it changes; returns a function that stops it. */
 export function followSession(on) {
   changed.addEventListener("change", on);
   return () => changed.removeEventListener("change", on);
 }
 
-/** Address of the login page, which leads back to the view of now. */
+/** Address of the login page, which leads back to the present view. */
 export function loginAddress() {
   return `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
 }

@@ -16,7 +16,7 @@ import { isDark, setTheme } from "./theme.js";
 
 const MARK = "M4 10C8 1 12 1 15 7s7 6 11-3";
 
-/** Build the frame; returns where views go, and what changes the frame. */
+/** Build the frame; returns the container for views, and functions that update the frame. */
 export function buildShell() {
   const rail = buildRail();
   const title = h("h1", { tabindex: "-1" });
@@ -26,7 +26,7 @@ export function buildShell() {
   const find = h("button", { class: "button find", type: "button", onclick: openFinder, "aria-label": "Find" }, h("span", null, "Find …"), svgFind(), h("kbd", null, "/"));
   const colours = h("button", { class: "button", type: "button", "aria-label": "Light or dark", title: "Light or dark",
     onclick: () => setTheme(isDark() ? "light" : "dark") }, "◐");
-  const times = h("button", { class: "button times", type: "button", title: "Time zone of all times", onclick: () => {
+  const times = h("button", { class: "button times", type: "button", title: "Time zone", onclick: () => {
     setZone(zone() === "utc" ? "local" : "utc");
     location.reload();
   } }, zone() === "utc" ? "UTC" : "Local");
@@ -56,8 +56,8 @@ export function buildShell() {
   let page = null;
   function drawBanners() {
     const items = memberBanners(page);
-    if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: connection.tooMany ? "Too many live views are open at this address: close a tab. What you see is old." : `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
-    if (failed()) items.push({ key: "failed", mood: "bad", text: "The server cannot work out some of these values, because of an error of its own: its log names it." });
+    if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: connection.tooMany ? "Too many live views are open from this address: close a tab. The values shown are old." : `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
+    if (failed()) items.push({ key: "failed", mood: "bad", text: "The server cannot compute some of these values because of an internal error: see its log." });
     for (const each of ready?.components ?? []) {
       if (!each.ready) items.push({ key: each.name, mood: "warn", text: `${each.name}: ${inLocalTime(each.detail)}`, to: link("/system") });
     }
@@ -99,7 +99,7 @@ export function buildShell() {
   return {
     place,
     title,
-    /** Show where we are. */
+    /** Show the present page. */
     arrive(at, text, focus) {
       page = at;
       rail.mark(page);
@@ -122,11 +122,11 @@ function scopeText(found) {
   return missing ? `Cluster: ${there} of ${there + missing} members` : `Cluster: ${there} member${there === 1 ? "" : "s"}`;
 }
 
-/** What is to be known of a view that asks for all members: who did not answer, and what is of one member alone. */
+/** Notes on a view of all members: which ones did not answer, and which parts show one member only. */
 function memberBanners(page) {
   const [items, found] = [[], asksCluster() ? whose() : null];
   if (found?.local) items.push({ key: "local", mood: "warn", text: `Only ${session.member} is shown: ${found.local}` });
-  if (found?.withoutLake) items.push({ key: "lake", mood: "warn", text: `Events are those of the members' own histories, without the lake: ${found.withoutLake}` });
+  if (found?.withoutLake) items.push({ key: "lake", mood: "warn", text: `Events come from the members' own histories, without the lake: ${found.withoutLake}` });
   const missing = Object.entries(found?.missing ?? {});
   if (missing.length) items.push({ key: "missing", mood: "warn", to: link("/system", { part: "cluster" }), text: `Not included: ${missing.map(([name, reason]) => `${name} (${reason})`).join(", ")}.` });
   if (asksCluster() && page?.alone) {

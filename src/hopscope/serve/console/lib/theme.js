@@ -14,18 +14,18 @@ export function setTheme(name) {
   apply();
 }
 
-/** Whether dark colours are in force. */
+/** Whether the dark theme is in use. */
 export function isDark() {
   return theme() ? theme() === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Call `on` when colours change; returns what ends it. */
+/** Call `on` when colours change; returns a function that stops it. */
 export function followTheme(on) {
   changed.addEventListener("change", on);
   return () => changed.removeEventListener("change", on);
 }
 
-/** Value of a colour token, as "--s1": canvases know no variables. */
+/** Value of a colour token, as "--s1": canvases cannot use CSS variables. */
 export function colour(name) {
   colours ??= new Map();
   if (!colours.has(name)) {

@@ -23,7 +23,7 @@ export function show(place) {
   const text = editor({ label: "SQL query", run: () => run(true) });
   const go = h("button", { class: "button main", type: "button", onclick: () => run(true) }, "Run", h("kbd", null, "Ctrl ↵"));
   const stop = h("button", { class: "button danger", type: "button", hidden: true, onclick: () => running?.abort() }, "Stop");
-  const rows = h("select", { "aria-label": "Most rows", onchange: () => set({ rows: rows.value === "1000" ? null : rows.value }) },
+  const rows = h("select", { "aria-label": "Row limit", onchange: () => set({ rows: rows.value === "1000" ? null : rows.value }) },
     ROWS.map((each) => h("option", { value: each }, `${Number(each).toLocaleString("en")} rows`)));
   const state = h("span", { class: "note", role: "status" });
   const files = h("span", { class: "exports" }, ["csv", "parquet", "json"].map((form) =>

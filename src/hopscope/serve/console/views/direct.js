@@ -36,15 +36,15 @@ function showStores(place) {
       { name: "collector", title: "Collector", cell: (each) => each.collector ?? "this one" },
     ],
   });
-  const box = panel("Stores", { note: "memory that switches write by RDMA, without involving a processor", tools: exports("stores", { table: rows.export }) });
+  const box = panel("Stores", { note: "memory that switches write by RDMA, without using the CPU", tools: exports("stores", { table: rows.export }) });
   const none = h("div");
   fill(box.body, rows.element);
   fill(place, none, numbers.element, box.element);
   const stop = watch(path("/direct/stores"), (data, status) => {
     numbers.element.hidden = box.element.hidden = status !== 200 || !data.items.length;
     if (status !== 200) return void fill(none, trouble(new Error(data.error)));
-    fill(none, data.items.length ? null : empty("There are no stores here.",
-      "A translator writes the reports of switches into stores, which answer by key. Try it on this machine:",
+    fill(none, data.items.length ? null : empty("This collector has no stores.",
+      "A translator writes switch reports into stores, which can be queried by key. Try it on this machine:",
       "hopscope translate --data DATA --monitor int-path-tracing\nhopscope direct report -m int-path-tracing --connections 100 --rate 1000"));
     const good = data.items.filter((each) => !each.error);
     numbers.update([

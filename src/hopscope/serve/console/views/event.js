@@ -31,7 +31,7 @@ export async function show(place, { parts, query }) {
     try {
       found = await ask("");
     } catch (error) {
-      return void fill(place, error.status === 404 ? empty(`History has no event ${id}.`, "It may have been deleted: history.keep_days.") : trouble(error, again));
+      return void fill(place, error.status === 404 ? empty(`History has no event ${id}.`, "It may have been deleted: see history.keep_days.") : trouble(error, again));
     }
     alarm = found.alarm;
     const evidence = h("div");

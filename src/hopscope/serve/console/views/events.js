@@ -93,7 +93,7 @@ function eventPart() {
     if (source.state.loading && !rows) return "reading history …";
     const live = isLive() ? (source.state.paused ? "paused" : "live") : "of the time range";
     const all = source.more() ? `the newest ${source.items().length.toLocaleString("en")}` : `all ${source.items().length.toLocaleString("en")}`;
-    return `${live} · ${all}${rows !== source.items().length ? `, ${rows.toLocaleString("en")} rows` : ""}${source.state.missed ? " · too fast for this list: pause it" : ""}`;
+    return `${live} · ${all}${rows !== source.items().length ? `, ${rows.toLocaleString("en")} rows` : ""}${source.state.missed ? " · events arrive too fast for this list: pause it" : ""}`;
   }
 
   async function drawChart() {
@@ -111,7 +111,7 @@ function eventPart() {
     try {
       const found = await get(path(`/events/${event.id}`, { member: event.member }, { scope: true }));
       if (found.alarm) acknowledge(found.alarm);
-      else toast("No alarm is open at the place of this event.");
+      else toast("No alarm is open at this place.");
     } catch (error) {
       toast(sentence(error.message), "bad");
     }
@@ -153,7 +153,7 @@ function eventPart() {
 
 function nothing(query) {
   if (!query.get("all") && !query.getAll("kind").length && ![...query.keys()].some((name) => ["metric", "node", "port", "flow", "prefix", "q"].includes(name))) {
-    return empty("Nothing notable has happened.", "Routine changes are under All. The page Limits decides what raises an alarm.");
+    return empty("Nothing notable has happened.", "Routine changes are under All. The Limits page sets what raises an alarm.");
   }
   return empty("No event matches.", "Remove a filter, or choose another time range above.");
 }

@@ -47,13 +47,13 @@ export function show(place) {
   const layout = h("div", { class: "fabric" }, box.element, side.element);
   map.element.hidden = true;
   fill(place, layout, time.element, links.element);
-  const unkeys = keys({ 0: { text: "Fabric: whole map", run: () => map.look.fit() }, Escape: { text: "Fabric: close, or all pods", run: () => (param("selected") ? choose(null) : set({ pod: null }, true)) } });
+  const unkeys = keys({ 0: { text: "Fabric: show the whole map", run: () => map.look.fit() }, Escape: { text: "Fabric: close the panel, or show all pods", run: () => (param("selected") ? choose(null) : set({ pod: null }, true)) } });
 
   function metricOf() {
     return METRICS.some(([name]) => name === param("metric")) ? param("metric") : METRICS[0][0];
   }
 
-  /** Ask for what the address says, once, or again whenever it changes. */
+  /** Request the view of the address: once, or again whenever its values change. */
   function ask() {
     const asked = { metric: metricOf(), level: param("level", "auto"), pod: param("pod") || null, at: atOf(), window: param("at") ? param("window", "10") : null };
     const wanted = JSON.stringify([asked, param("scope")]);
@@ -130,9 +130,9 @@ export function show(place) {
     drawCrumbs();
     const hot = data.hot ? h("b", { class: "bad" }, hotText(data)) : data.highest === null ? h("span", null, "no values") : h("span", { class: "good" }, "✓ no hot port");
     fill(legend, heatScale(data.limit, Math.max(1, data.highest ?? 0), UNITS[asked.metric] ?? null), hot,
-      h("span", null, `${si(data.switches)} switches, ${si(data.ports)} ports`), data.left_off ? h("span", { class: "warn" }, `${data.left_off} links with low values are left out`) : null,
-      data.switches_left_off ? h("span", { class: "warn" }, `${si(data.switches_left_off)} switches with few flows are left out`) : null,
-      h("span", { class: "grow" }), h("span", null, `${titleOf(asked.metric)}: highest of ${data.window_seconds} s${data.unit ? "" : ", as the switches send it"} · ${data.live ? "live" : clock(data.time, 0)}`));
+      h("span", null, `${si(data.switches)} switches, ${si(data.ports)} ports`), data.left_off ? h("span", { class: "warn" }, `${data.left_off} links with low values are not shown`) : null,
+      data.switches_left_off ? h("span", { class: "warn" }, `${si(data.switches_left_off)} switches with few flows are not shown`) : null,
+      h("span", { class: "grow" }), h("span", null, `${titleOf(asked.metric)}: highest in ${data.window_seconds} s${data.unit ? "" : ", in the switches' own units"} · ${data.live ? "live" : clock(data.time, 0)}`));
     const what = selected();
     map.choose(what?.mark ?? null);
     side.show(what && { ...what, metric: asked.metric, at: asked.at, window: data.window_seconds });

@@ -19,7 +19,7 @@ const SLOW_MS = 5000;
 const NOTABLE = "new_key,change,threshold,raised,cleared,path_change,loop,drop,queue_report,flow_record,moved";
 
 function unknownFlow() {
-  return empty("No flow has this id, neither now nor in history.", "Ids are those of one collector: a flow has another id elsewhere. Search for it by its addresses on the page Flows.");
+  return empty("No live or past flow has this id.", "Each collector assigns its own flow ids. Search for the flow by its addresses on the Flows page.");
 }
 
 export function show(place, address) {
@@ -41,7 +41,7 @@ export function show(place, address) {
   let ends = [];
   let asked = "";
   const stopLive = watch(route(""), (data, status) => head.live(status === 200 ? data : null, status));
-  const release = keys({ n: { text: "This flow now", run: () => set({ at: null }) }, c: { text: "Compare this flow", run: () => compare.focus() } });
+  const release = keys({ n: { text: "Show this flow now", run: () => set({ at: null }) }, c: { text: "Compare this flow", run: () => compare.focus() } });
 
   function change({ query }) {
     const [at, withId, withAt] = ["at", "with", "with_at"].map((name) => query.get(name));
@@ -112,7 +112,7 @@ function follow(question, at, on) {
   return () => (over = true);
 }
 
-/** Ask now and again every few seconds while the tab is seen; returns what ends it. */
+/** Ask now and then every few seconds while the tab is visible; returns a function that stops it. */
 function repeat(question, on) {
   let over = false;
   let timer = 0;

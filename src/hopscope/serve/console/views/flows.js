@@ -73,7 +73,7 @@ export function show(place, address) {
     const range = here().query.has("from") ? "in the time range" : "of the last 15 min";
     const which = { live: "live", past: `past, ${range}`, all: `live, and past ${range}` }[stateOf(here().query)];
     const of = grouped() ? `${si(data.total)} groups of ${si(data.flows)} flows` : `${data.total.toLocaleString("en")} flow${data.total === 1 ? "" : "s"}`;
-    list.note(`${of} · ${which}${data.truncated ? " · the oldest past flows are left out" : ""}`);
+    list.note(`${of} · ${which}${data.truncated ? " · the oldest past flows are not shown" : ""}`);
     if (!data.total) shown().none(nothing());
   }
 
@@ -122,8 +122,8 @@ function nothing() {
   const { query } = here();
   if (query.get("q")) {
     const live = stateOf(query) === "live";
-    return empty("No flow matches.", live ? "Flows that have left are under Past; choose a time range above for older ones." : "Choose an earlier time range above, or leave out a word.");
+    return empty("No flow matches.", live ? "Flows that have left the flow table are under Past. Choose a time range above for older ones." : "Choose an earlier time range above, or remove a search term.");
   }
-  if (stateOf(query) === "past") return empty("No flow has left the flow table in this time range.", "A flow leaves it when it has been idle, or when the table is full.");
-  return noReports("There is no live flow.", "Reports with a 5-tuple make flows; those that have left are under Past. Point a switch at this collector, or send simulated reports:");
+  if (stateOf(query) === "past") return empty("No flow has left the flow table in this time range.", "A flow leaves the table when it has been idle for some time, or when the table is full.");
+  return noReports("There are no live flows.", "Flows come from reports with a 5-tuple; those that have left are under Past. Point a switch at this collector, or send simulated reports:");
 }

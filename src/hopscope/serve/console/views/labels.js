@@ -31,7 +31,7 @@ export function show(place) {
     if (!about) return;
     const takes = about.mode !== null;
     numbers.element.hidden = grid.hidden = !takes;
-    fill(first, takes ? null : empty("This collector takes no labels.", "With INT-label, switches write labels into passing packets. Let the last hops send them here:",
+    fill(first, takes ? null : empty("This collector does not receive labels.", "With INT-label, switches write labels into passing packets. To receive them from the last hops, set:",
       "[label]\nlisten = \"127.0.0.1:7254\""));
     numbers.update([
       { key: "coverage", title: "Coverage", value: series?.mean === null || !series ? "–" : percent(series.mean), note: series ? `${si(series.intervals)} intervals of ${duration(series.telemetry_ns)}` : "", mood: series?.mean < 0.95 && series?.mean !== null ? "warn" : "" },
@@ -86,7 +86,7 @@ function coveragePanel() {
         { name: "mean", points: rows.map((each) => [ms(each.time), each.coverage * 1e6]) },
         { name: "lowest", points: rows.map((each) => [ms(each.time), each.lowest * 1e6]) },
       ] });
-      box.note(rows.length ? "mean and lowest of each period, from history" : "no period of this range is in history");
+      box.note(rows.length ? "mean and lowest of each period, from history" : "no history in this time range");
     } catch (error) {
       box.note(error.message);
     }
@@ -103,7 +103,7 @@ function portPanel() {
   const interval = (each) => (about?.mode === "one-bit" ? (each.s ? "every packet" : duration(about.interval_ns)) : duration(Number(about?.interval_ns) / 2 ** each.s));
   const state = (each) => (each.silent ? "silent" : each.active === false ? "idle" : each.age_ns === null ? "no label yet" : "active");
   const rows = table({
-    label: "Ports that label", key: (each) => `${each.node.id}/${each.port.id}`, mood: (each) => (each.silent ? "bad" : ""), sort: param("sort", "place"), empty: empty("No port.", "Ports appear with their first label, or with label.registers."),
+    label: "Ports that label", key: (each) => `${each.node.id}/${each.port.id}`, mood: (each) => (each.silent ? "bad" : ""), sort: param("sort", "place"), empty: empty("No ports.", "Ports appear with their first label, or with label.registers."),
     onSort: (sort) => {
       set({ sort: sort === "place" ? null : sort, offset: null });
       change();
@@ -117,7 +117,7 @@ function portPanel() {
       { name: "interval", title: "Interval", number: true, ns: true, sorts: false, cell: interval, value: (each) => Number(about?.interval_ns) / 2 ** each.s },
       { name: "latency", title: "Latency", number: true, ns: true, cell: (each) => (each.latency_ns === null ? "–" : duration(each.latency_ns)), value: (each) => each.latency_ns },
       { name: "occupancy", title: "Queue", number: true, cell: (each) => (each.occupancy === null ? "–" : bytes(each.occupancy)), value: (each) => each.occupancy },
-      { name: "total", title: "Labels in all", number: true, sorts: false, cell: (each) => si(each.labels), value: (each) => each.labels },
+      { name: "total", title: "Total labels", number: true, sorts: false, cell: (each) => si(each.labels), value: (each) => each.labels },
       { name: "late", title: "Overtaken", number: true, sorts: false, help: "Discarded because a newer one had arrived", cell: (each) => si(each.late), value: (each) => each.late },
     ],
   });
@@ -134,7 +134,7 @@ function portPanel() {
     set({ offset: Math.max(0, Number(param("offset", "0")) + by) || null }, true);
     change();
   };
-  const back = h("button", { class: "button", type: "button", onclick: turn(-PAGE) }, "Back");
+  const back = h("button", { class: "button", type: "button", onclick: turn(-PAGE) }, "Previous");
   const next = h("button", { class: "button", type: "button", onclick: turn(PAGE) }, "Next");
   const box = panel("Ports", { tools: [which.element, node, exports("label-ports", { table: rows.export })] });
   fill(box.body, rows.element, h("div", { class: "row" }, back, next, count));

@@ -14,9 +14,9 @@ import { previewPanel } from "./limits/preview.js";
 
 export const title = "Limits";
 const MEANING = {
-  change: "A value that differs from the stored one by more than this is an event, and is stored.",
-  raise_above: "A value above it raises an alarm.",
-  clear_below: "The alarm is cleared below it. Without it every report above the limit is an event.",
+  change: "A value that differs from the stored value by more than this is stored as an event.",
+  raise_above: "A value above this raises an alarm.",
+  clear_below: "A value below this clears the alarm. If it is not set, every report above the limit is an event.",
 };
 
 export async function show(place) {
@@ -48,9 +48,9 @@ export async function show(place) {
   const form = h("form", { class: "form limit-form", onsubmit: (event) => {
     event.preventDefault();
     change();
-  } }, h("label", { class: "field" }, "Metric", metric), h("label", { class: "field" }, "Switch", node, h("small", null, "Empty: those of all switches."), list), fields.map((each) => each.element),
+  } }, h("label", { class: "field" }, "Metric", metric), h("label", { class: "field" }, "Switch", node, h("small", null, "Leave empty for all switches."), list), fields.map((each) => each.element),
   h("div", { class: "row wide" }, apply, general, clear, need), message);
-  const box = panel("Change a limit", { note: "its effect on the last hour is shown before you apply it" });
+  const box = panel("Change a limit", { note: "a preview shows its effect on the last hour before you apply it" });
   fill(box.body, form, preview.element);
   fill(place, h("div", { class: "view-head" }, changed), rows.element, box.element, past.element);
 
@@ -80,7 +80,7 @@ export async function show(place) {
       unit.textContent = unitOf(now) ? `, in ${unitOf(now)}` : "";
       input.value = param(name);
       input.placeholder = values[name] === null ? "never" : String(values[name]);
-      const whose = !nodeId() ? "" : own.has(name) ? ", of this switch" : ", as all switches";
+      const whose = !nodeId() ? "" : own.has(name) ? ", of this switch" : ", same as all switches";
       shown.textContent = `now ${text(values[name], unitOf(now))}${whose}`;
     }
     general.hidden = !nodeId();
@@ -142,7 +142,7 @@ function limitTable(names) {
         cell: (each) => h("span", { class: each.node !== null && each.own.has(name) ? "own" : "" }, text(each.values[name], unitOf(each.metric))) })),
     ],
   });
-  const box = panel("Limits in force", { note: "occupancy, utilisation and congestion in the unit of the switches · coloured: a switch's own", tools: [exports("limits", { table: rows.export, json: () => shown.limits })] });
+  const box = panel("Limits in force", { note: "occupancy, utilisation and congestion in the switches' own units · coloured: set for one switch", tools: [exports("limits", { table: rows.export, json: () => shown.limits })] });
   fill(box.body, rows.element);
   return { element: box.element, update: (limits, metric, node) => {
     shown = { limits, metric, node };

@@ -56,9 +56,9 @@ function at(element, classes) {
 
 function nothingYet(data) {
   if (!data.totals.workers && data.takes_labels) {
-    return empty("This collector takes labels and no reports.", "Their coverage and age are on the page Labels.");
+    return empty("This collector receives labels, not reports.", "The Labels page shows their coverage and age.");
   }
-  if (!data.totals.workers) return empty("No collector is running here.", "History can be asked. Start one:", "hopscope collect");
+  if (!data.totals.workers) return empty("No collector is running here.", "History can still be queried. Start a collector:", "hopscope collect");
   return noReports("No report has arrived yet.", "The collector is listening (System shows where). Point a switch at it, or send simulated reports:");
 }
 
@@ -66,17 +66,17 @@ function figuresOf({ totals, unit }) {
   const share = (part, of) => (Number(of) ? percent(Number(part) / Number(of)) : "0 %");
   const plural = unit === "packet" ? "Packets" : "Reports";
   return [
-    { key: "received", title: plural, value: si(totals.received_per_second), unit: "/s", note: `${si(totals.received)} in all` },
-    { key: "lost", title: "Reports lost", value: si(totals.lost_per_second), unit: "/s", note: `${totals.lost_at_most ? "at most " : ""}${si(totals.lost)} in all, ${share(totals.lost, Number(totals.lost) + Number(totals.received))}`,
+    { key: "received", title: plural, value: si(totals.received_per_second), unit: "/s", note: `${si(totals.received)} total` },
+    { key: "lost", title: "Reports lost", value: si(totals.lost_per_second), unit: "/s", note: `${totals.lost_at_most ? "at most " : ""}${si(totals.lost)} total, ${share(totals.lost, Number(totals.lost) + Number(totals.received))}`,
       mood: totals.lost_per_second ? "bad" : "", href: link("/system", { part: "sources" }) },
-    { key: "rejected", title: `${plural} rejected`, value: si(totals.rejected_per_second), unit: "/s", note: `${si(totals.rejected)} in all`, mood: totals.rejected_per_second ? "warn" : "",
+    { key: "rejected", title: `${plural} rejected`, value: si(totals.rejected_per_second), unit: "/s", note: `${si(totals.rejected)} total`, mood: totals.rejected_per_second ? "warn" : "",
       href: link("/system", { part: "counters", q: "rejected" }) },
-    { key: "kernel", title: "Kernel drops", value: si(totals.kernel_drops), note: "socket full", mood: Number(totals.kernel_drops) ? "bad" : "",
+    { key: "kernel", title: "Kernel drops", value: si(totals.kernel_drops), note: "socket buffer full", mood: Number(totals.kernel_drops) ? "bad" : "",
       href: link("/system", { part: "counters", q: "kernel" }) },
     { key: "dropped", title: "Packets dropped", value: si(totals.packets_dropped), note: "by switches", mood: Number(totals.packets_dropped) ? "bad" : "", href: link("/events", { kind: "drop" }) },
-    { key: "events", title: "Events", value: si(totals.events_per_second), unit: "/s", note: `${si(totals.events)} in all`, href: link("/events") },
+    { key: "events", title: "Events", value: si(totals.events_per_second), unit: "/s", note: `${si(totals.events)} total`, href: link("/events") },
     { key: "flows", title: "Live flows", value: si(totals.flows), note: `${totals.switches} switch${totals.switches === 1 ? "" : "es"}`, href: link("/flows") },
-    { key: "sources", title: "Sources", value: si(totals.sources), note: totals.silent_sources ? `${totals.silent_sources} silent` : "all report", mood: totals.silent_sources ? "warn" : "",
+    { key: "sources", title: "Sources", value: si(totals.sources), note: totals.silent_sources ? `${totals.silent_sources} silent` : "all reporting", mood: totals.silent_sources ? "warn" : "",
       href: link("/system", { part: "sources" }) },
     { key: "worker", title: totals.workers === 1 ? "Worker busy" : `${totals.workers} workers busy`, value: percent(totals.busy_ratio), note: totals.ns_per_report ? `${duration(totals.ns_per_report)} per ${unit}` : "idle",
       mood: totals.busy_ratio > 0.9 ? "warn" : "", href: link("/system") },
@@ -110,7 +110,7 @@ function hotPanel() {
     set({ hot: name === "queues" ? null : name });
     draw();
   });
-  const box = panel("Busiest places", { note: "peaks of the last minute, in the units of the switches", tools: [choice.element, exports("busiest-places", { table: chart.export, png: chart.png })] });
+  const box = panel("Busiest places", { note: "peaks of the last minute, in the switches' own units", tools: [choice.element, exports("busiest-places", { table: chart.export, png: chart.png })] });
   fill(box.body, chart.element, none, scale);
 
   function draw() {
@@ -132,7 +132,7 @@ function hotPanel() {
   return { element: box.element, update: (data) => {
     newest = data;
     const seconds = Math.min(60, Math.round(data.followed_seconds));
-    box.note(`peaks of the last ${seconds < 60 ? `${seconds} s` : "minute"}, in the units of the switches`);
+    box.note(`peaks of the last ${seconds < 60 ? `${seconds} s` : "minute"}, in the switches' own units`);
     draw();
   } };
 }

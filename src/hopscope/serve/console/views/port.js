@@ -20,7 +20,7 @@ export async function show(place) {
   const [found, labels] = await Promise.all([find(parts[1], parts[2]), get(path("/labels", { limit: 1 })).catch(() => ({ total: 0 }))]);
   found.labels = labels.total > 0;
   if (!found.port) {
-    fill(place, empty(`${parts[1]} has reported no port ${parts[2]}.`, "A port is known once a report has a hop with it. All ports with values are on the page Ports."),
+    fill(place, empty(`${parts[1]} has reported no port ${parts[2]}.`, "A port appears once a report contains it. The Ports page lists all ports with values."),
       h("p", null, h("a", { class: "button", href: link("/ports") }, "Ports and queues")));
     return { end() {} };
   }

@@ -17,7 +17,7 @@ const METRICS = [["queue_occupancy", "Queue"], ["hop_latency", "Hop latency"], [
 const SORTS = [["peak", "Highest first"], ["events", "Most events first"], ["place", "By switch and port"]];
 const ROWS = [20, 40, 80];
 
-/** What the address says. */
+/** The choices in the address. */
 function chosen() {
   const one = (name, allowed, other) => (allowed.includes(param(name)) ? param(name) : other);
   return {
@@ -32,7 +32,7 @@ export function show(place) {
   const choice = tabs("Metric", METRICS, chosen().metric, (metric) => set({ metric: metric === "queue_occupancy" ? null : metric }, true));
   const sort = select("Order", SORTS, chosen().sort, (value) => set({ sort: value === "peak" ? null : value }));
   const rows = select("Places", ROWS.map((count) => [String(count), String(count)]), String(chosen().rows), (value) => set({ rows: value === "20" ? null : value }));
-  const node = h("input", { type: "search", placeholder: "every switch", "aria-label": "Switch, by name or number", value: chosen().node, onchange: () => set({ node: node.value.trim() || null }) });
+  const node = h("input", { type: "search", placeholder: "all switches", "aria-label": "Switch, by name or number", value: chosen().node, onchange: () => set({ node: node.value.trim() || null }) });
   const heat = heatPanel();
   const bursts = burstPanel();
   fill(place, h("div", { class: "choices" }, choice.element, sort.element, rows.element, h("label", null, "Switch", node)), heat.element, bursts.element);
@@ -57,7 +57,7 @@ export function show(place) {
   const unkey = keys({
     "]": { text: "Next metric", run: () => step(1) },
     "[": { text: "Previous metric", run: () => step(-1) },
-    b: { text: "To the bursts", run: () => bursts.element.querySelector("[tabindex='0']")?.focus() },
+    b: { text: "Go to the bursts", run: () => bursts.element.querySelector("[tabindex='0']")?.focus() },
   });
   return { end: () => [end, unkey].forEach((each) => each()), change: begin };
 }
@@ -70,7 +70,7 @@ function select(label, choices, value, on) {
 
 function heatPanel() {
   const chart = heatChart({
-    label: "Highest value by place and time; arrow keys walk through cells, Enter opens the port, dragging chooses a time range",
+    label: "Highest value by place and time; arrow keys move between cells, Enter opens the port, dragging selects a time range",
     left: 230,
     onRow: (row) => go(row.href),
     onRange: (from, to) => choose(Math.floor(from), Math.ceil(to)),
@@ -94,7 +94,7 @@ function heatPanel() {
     chart.element.hidden = scale.hidden = !rows.length;
     message.hidden = rows.length > 0;
     const shown = rows.length < found.total ? `${rows.length} of ${si(found.total)} places` : `${rows.length} places`;
-    box.note(`${shown} · ${words(metric)}, highest of each ${span(found.bucket_ns)}${unitNote(found.unit, metric)}${found.change ? ` · an empty cell: within ±${amount(found.change, found.unit)} of the value before` : ""}`);
+    box.note(`${shown} · ${words(metric)}, highest in each ${span(found.bucket_ns)}${unitNote(found.unit, metric)}${found.change ? ` · empty cell: within ±${amount(found.change, found.unit)} of the previous value` : ""}`);
     if (!rows.length) return void fill(message, nothing(metric));
     chart.set({ rows, from: ms(found.since), to: ms(found.until), unit: found.unit });
     fill(scale, heatScale(found.raise_above === null ? null : Number(found.raise_above), Math.max(...found.items.map((each) => Number(each.peak))), found.unit));
@@ -123,13 +123,13 @@ function span(ns) {
 }
 
 function unitNote(unit, metric) {
-  return unit || metric === "drop" ? "" : ", in the unit of the switches";
+  return unit || metric === "drop" ? "" : ", in the switches' own units";
 }
 
 function nothing(metric) {
   const when = range();
   const where = when.live ? "in this time range" : `between ${clock(when.from, 0)} and ${clock(when.to, 0)}`;
-  if (metric.startsWith("label_")) return empty(`No label has arrived ${where}.`, "Labels need a collector that listens for them:", "[label]\nlisten = \"127.0.0.1:7254\"");
+  if (metric.startsWith("label_")) return empty(`No label has arrived ${where}.`, "To receive labels, set:", "[label]\nlisten = \"127.0.0.1:7254\"");
   if (metric === "drop") return empty(`No drop was reported ${where}.`);
   return empty(`No value above 0 ${where}.`, "Choose a longer time range or another metric. The page of a flow shows what its switches report.");
 }

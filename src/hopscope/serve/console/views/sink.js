@@ -1,4 +1,4 @@
-/** Sink: frames in and out, INT removed and not, why not, and the events made of it. */
+/** Sink: frames in and out, INT removed or kept and why, and the events derived from it. */
 
 import { h, fill } from "../lib/dom.js";
 import { link } from "../lib/address.js";
@@ -14,7 +14,7 @@ export const title = "Sink";
 const PANELS = [
   ["kept", "INT not removed", "packets forwarded unchanged, and why"],
   ["dropped", "Not forwarded", "frames that were dropped, and why"],
-  ["kernel", "In the kernel", "what the XDP program forwarded, and passed to the workers, and why"],
+  ["kernel", "In the kernel", "frames that the XDP program forwarded or passed to the workers, and why"],
   ["events", "Events", "in the event ring, and by type; an event may have several types"],
   ["throttled", "Throttled", "by the quotas of events and flow records"],
   ["report", "Reports", "to another collector"],
@@ -32,7 +32,7 @@ export function show(place) {
     numbers.element.hidden = grid.hidden = !there;
     if (status !== 200) return void fill(first, trouble(new Error(data.error)));
     if (!there) {
-      return void fill(first, empty("This collector is no sink.", "A sink removes INT from packets in a wire between two interfaces, and makes flows and events of it:",
+      return void fill(first, empty("This collector is not a sink.", "A sink forwards packets between two interfaces, removes INT from them, and derives flows and events from it:",
         "hopscope sink --pair eth1:eth2"));
     }
     fill(first);
@@ -56,21 +56,21 @@ function figuresOf({ counters, settings, threshold_increase }) {
   const unverified = sum(counters.out, "unverified_packets_total");
   const taken = (field) => sum(counters.in, "frames_total", field);
   return [
-    { key: "in", title: "Frames in", value: si(taken("per_second")), unit: "/s", note: `${si(taken("value"))} in all` },
-    { key: "out", title: "Forwarded", value: si(sum(counters.out, "forwarded_frames_total", "per_second")), unit: "/s", note: `${si(out)} in all` },
-    { key: "int", title: "INT removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets in all${unverified ? `, ${si(unverified)} with a wrong checksum` : ""}` : "off: sink.strip is false" },
+    { key: "in", title: "Frames in", value: si(taken("per_second")), unit: "/s", note: `${si(taken("value"))} total` },
+    { key: "out", title: "Forwarded", value: si(sum(counters.out, "forwarded_frames_total", "per_second")), unit: "/s", note: `${si(out)} total` },
+    { key: "int", title: "INT removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets total${unverified ? `, ${si(unverified)} with a wrong checksum` : ""}` : "off: sink.strip is false" },
     { key: "kept", title: "INT damaged", value: si(damaged), note: unknown ? `${si(unknown)} more of unknown form` : "forwarded unchanged", mood: damaged ? "warn" : "" },
-    { key: "dropped", title: "Not forwarded", value: si(dropped), note: dropped ? `${percent(dropped / taken("value"))} of all` : "all frames go on", mood: dropped ? "bad" : "" },
-    { key: "missed", title: "Never seen", value: si(missed), note: "the receive ring was full", mood: missed ? "bad" : "" },
-    { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames bypassed the workers` : settings.bypass ? "not needed so far" : "without workers no frame passes", mood: settings.bypass ? "" : "warn" },
-    { key: "events", title: "Events", value: si(sum(counters.events, "sink_ring_events_total", "per_second")), unit: "/s", note: `${si(sum(counters.events, "sink_ring_events_total"))} in all`, href: link("/events") },
-    { key: "limits", title: "Thresholds", value: threshold_increase ? `+${percent(threshold_increase)}` : "as set", note: threshold_increase ? "raised: too many events" : settings.quota ? `quota ${si(settings.quota)}/s of a type` : "no quota", mood: threshold_increase ? "warn" : "", href: link("/limits") },
+    { key: "dropped", title: "Not forwarded", value: si(dropped), note: dropped ? `${percent(dropped / taken("value"))} of all` : "all frames are forwarded", mood: dropped ? "bad" : "" },
+    { key: "missed", title: "Missed", value: si(missed), note: "the receive ring was full", mood: missed ? "bad" : "" },
+    { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames bypassed the workers` : settings.bypass ? "not needed so far" : "without workers no frames are forwarded", mood: settings.bypass ? "" : "warn" },
+    { key: "events", title: "Events", value: si(sum(counters.events, "sink_ring_events_total", "per_second")), unit: "/s", note: `${si(sum(counters.events, "sink_ring_events_total"))} total`, href: link("/events") },
+    { key: "limits", title: "Thresholds", value: threshold_increase ? `+${percent(threshold_increase)}` : "as set", note: threshold_increase ? "raised: too many events" : settings.quota ? `quota ${si(settings.quota)}/s per type` : "no quota", mood: threshold_increase ? "warn" : "", href: link("/limits") },
   ];
 }
 
 function reasonPanel(heading, note) {
   const rows = table({ label: heading, key: (each) => counterName(each), sort: "-value", columns: [
-    { name: "counter", title: "What", cell: (each) => h("span", null, h("b", null, label(each)), h("span", { class: "soft" }, prose(` ${each.meaning || each.help}`))), value: (each) => counterName(each) },
+    { name: "counter", title: "Counter", cell: (each) => h("span", null, h("b", null, label(each)), h("span", { class: "soft" }, prose(` ${each.meaning || each.help}`))), value: (each) => counterName(each) },
     { name: "value", title: "Total", number: true, cell: (each) => valueText(each), value: (each) => Number(each.value) },
     { name: "rate", title: "Now", number: true, cell: (each) => `${si(each.per_second)}/s`, value: (each) => each.per_second },
   ] });
@@ -109,14 +109,14 @@ function interfacePanel() {
     column("rx_packets", "Received"), column("rx_dropped", "Dropped in"), column("rx_errors", "Errors in"), column("tx_packets", "Sent"), column("tx_dropped", "Dropped out"), column("tx_errors", "Errors out"),
   ] });
   const advice = h("p", { class: "note" });
-  const box = panel("Interfaces", { note: "packets, by the kernel's counters", tools: exports("sink-interfaces", { table: rows.export }) });
+  const box = panel("Interfaces", { note: "packets, from the kernel's counters", tools: exports("sink-interfaces", { table: rows.export }) });
   fill(box.body, rows.element, advice);
   let last = null;
   return { element: box.element, update({ interfaces }) {
     const now = performance.now();
     if (last && now - last.at > 1500) before = { seconds: (now - last.at) / 1000, items: last.items };
     rows.update(interfaces);
-    advice.textContent = interfaces.some((each) => !each.ready) ? "An interface is missing: bring it up or create it again; the sink then binds to it by itself." : "";
+    advice.textContent = interfaces.some((each) => !each.ready) ? "An interface is missing: bring it up or create it again; the sink then binds to it automatically." : "";
     if (!last || now - last.at > 1500) last = { at: now, items: new Map(interfaces.map((each) => [each.name, each.statistics])) };
   } };
 }

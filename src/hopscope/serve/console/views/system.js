@@ -47,7 +47,7 @@ export function show(place) {
     if (status !== 200) return void fill(wrong, trouble(new Error(data.error)));
     newest = data;
     fill(wrong, data.running ? null : empty("No collector is running on this data folder.",
-      `History can be asked, and what follows is of the last one. Start it with its data folder, ${data.data}:`, "hopscope collect"));
+      `History can still be queried; the values below are from the last run. Start a collector with this data folder, ${data.data}:`, "hopscope collect"));
     part?.update?.(data);
   });
   change();

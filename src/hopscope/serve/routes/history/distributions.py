@@ -17,9 +17,9 @@ from ..router import api_router
 
 router = api_router("distributions")
 
-Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]
-Queues = Annotated[list[int] | None, Query(max_length=64, description="Queue ids; repeat it")]
-Measures = Annotated[list[d.MeasureName] | None, Query(max_length=4, description="Measures; repeat it")]
+Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeatable")]
+Queues = Annotated[list[int] | None, Query(max_length=64, description="Queue ids; repeatable")]
+Measures = Annotated[list[d.MeasureName] | None, Query(max_length=4, description="Measures; repeatable")]
 
 
 @router.get("/distributions", summary="Distributions with quantiles")

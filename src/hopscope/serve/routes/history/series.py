@@ -44,7 +44,7 @@ Since = Annotated[
     str | None,
     Query(max_length=60, description="RFC 3339, ns since 1970, or 5m; default: 15 minutes before `until`"),
 ]
-Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]
+Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeatable")]
 Above = Annotated[int | None, Query(ge=0, lt=2**63, description="Use values above this instead of alarms")]
 Span = Annotated[str | None, Query(max_length=30, description="A duration such as 500us, 20ms or 5s")]
 

@@ -1,4 +1,4 @@
-/** The answer to a query as a table: typed, sortable; only the rows that are seen are in the page. */
+/** The answer to a query as a table: typed, sortable; only the visible rows are in the page. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";
@@ -17,7 +17,7 @@ export function answerTable() {
   const after = h("tr", { class: "gap", "aria-hidden": "true" }, h("td"));
   const body = h("tbody");
   const grid = h("table", { class: "table answer" }, h("caption", { class: "sr" }, "Answer"), h("thead", null, head), body);
-  const none = h("div", { class: "empty", hidden: true }, h("b", null, "The query has no rows."));
+  const none = h("div", { class: "empty", hidden: true }, h("b", null, "The query returned no rows."));
   const element = h("div", { class: "table-wrap answer-wrap", tabindex: "0", role: "region", "aria-label": "Answer" }, grid, none);
   let drawn = "";
 

@@ -12,7 +12,7 @@ const MOST_SERIES = 12;
 const MOST_CATEGORIES = 400;
 /** In the address: no column is the series. */
 const NONE = "-";
-/** What rows of the same x have in common. */
+/** The key by which rows have the same x. */
 const keyOf = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : value);
 const isTime = (type) => /^(TIMESTAMP|DATE)/.test(type ?? "");
 const isNumber = (type) => /INT(?!ERVAL)|FLOAT|DOUBLE|DECIMAL|BIGNUM/.test(type ?? "") && !/\[\]/.test(type);
@@ -68,7 +68,7 @@ export function answerChart() {
     const at = (name) => answer.columns.indexOf(name);
     const [cx, cy, cs] = [at(x.value), at(y.value), at(series.value)];
     note.textContent = "";
-    if (!answer.rows.length || cy < 0) return void fill(box, empty("There is nothing to draw.", "A chart needs rows and a column of numbers."));
+    if (!answer.rows.length || cy < 0) return void fill(box, empty("There is nothing to plot.", "A chart needs rows and a numeric column."));
     /** @type {Map<string, Map<unknown, number | null>>} sums of y by x, of each series */
     const groups = new Map();
     for (const row of answer.rows) {
@@ -80,7 +80,7 @@ export function answerChart() {
     }
     const names = [...groups.keys()].slice(0, MOST_SERIES);
     if (groups.size > names.length) note.textContent = `The first ${names.length} of ${groups.size} series are shown.`;
-    if (repeats(series.value)) note.textContent += ` Several rows have the same ${x.value}${cs < 0 ? "" : ` and ${series.value}`}: the chart adds their ${y.value}. For another sum, use GROUP BY in the query.`;
+    if (repeats(series.value)) note.textContent += ` Several rows have the same ${x.value}${cs < 0 ? "" : ` and ${series.value}`}: the chart adds up their ${y.value}. For another aggregate, use GROUP BY in the query.`;
     const keys = legend(names.map((name) => ({ name })));
     if (isTime(answer.types[cx]) && form.value === "line") {
       const lines = names.map((name) => ({ name, points: [...groups.get(name)].filter(([time]) => time !== null).map(([time, value]) => [ms(time), value]).sort((a, b) => a[0] - b[0]) }));

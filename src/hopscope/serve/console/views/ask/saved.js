@@ -1,4 +1,4 @@
-/** Saved queries: a menu of links, and what saves and deletes. */
+/** Saved queries: a menu of links, with buttons that save and delete. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
@@ -46,7 +46,7 @@ export function savedQueries({ text, open }) {
     try {
       await send("PUT", route(name), { sql });
       set({ saved: name, q: sql });
-      toast(`Saved as ${name}. The address of this page leads to it.`);
+      toast(`Saved as ${name}. The address of this page now links to it.`);
       if (details.open) load();
     } catch (error) {
       toast(sentence(error.message), "bad");
@@ -54,7 +54,7 @@ export function savedQueries({ text, open }) {
   }
 
   async function remove(name) {
-    const wanted = await confirmed(`Delete the query ${name}?`, "It is deleted for all users, and its links lead nowhere.", "Delete");
+    const wanted = await confirmed(`Delete the query ${name}?`, "It is deleted for all users, and links to it stop working.", "Delete");
     if (!wanted) return false;
     known = (await send("DELETE", route(name))).items;
     return load();

@@ -1,4 +1,4 @@
-/** What is in a store without asking for keys: lists with their entries, counters. */
+/** Browses a store without a query by key: lists with their entries, and counters. */
 
 import { h, fill, say } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
@@ -14,7 +14,7 @@ const ENTRIES = 200;
 /** Buttons of a page; `parameter` of the address has the offset. */
 function pager(parameter, go) {
   const text = h("span", { class: "soft" });
-  const back = h("button", { class: "button", type: "button", onclick: () => turn(-PAGE) }, "Back");
+  const back = h("button", { class: "button", type: "button", onclick: () => turn(-PAGE) }, "Previous");
   const next = h("button", { class: "button", type: "button", onclick: () => turn(PAGE) }, "Next");
   const turn = (by) => {
     set({ [parameter]: Math.max(0, Number(param(parameter, "0")) + by) || null }, true);
@@ -29,7 +29,7 @@ function pager(parameter, go) {
 
 /** @param {string} name of a Key-Increment store */
 export function counterPanel(name) {
-  const rows = table({ label: "Counters", key: (each) => String(each.number), empty: empty("All counters are 0.", "They rise when a switch reports; the rate is above."), columns: [
+  const rows = table({ label: "Counters", key: (each) => String(each.number), empty: empty("All counters are 0.", "They increase when switches report; the rate is shown above."), columns: [
     { name: "number", title: "Counter", number: true, sorts: false, cell: (each) => each.number.toLocaleString("en"), value: (each) => each.number },
     { name: "value", title: "Value", number: true, sorts: false, cell: (each) => BigInt(each.value).toLocaleString("en"), value: (each) => each.value },
   ] });
@@ -38,7 +38,7 @@ export function counterPanel(name) {
     set({ order: order.value === "highest" ? null : order.value, counters: null });
     change();
   } }, h("option", { value: "highest" }, "highest first"), h("option", { value: "index" }, "by number"));
-  const box = panel("Counters", { note: "other than 0; keys that hash to the same counter share it", tools: [order, exports(`${name}-counters`, { table: rows.export })] });
+  const box = panel("Counters", { note: "only counters above 0; keys that hash to the same counter share it", tools: [order, exports(`${name}-counters`, { table: rows.export })] });
   fill(box.body, rows.element, pages.element);
 
   async function change() {
@@ -86,7 +86,7 @@ export function listPanel(name, note) {
   return { element, change };
 }
 
-/** Entries of the list in the address, the oldest first; more are read from where the last answer ended, also those that come later. */
+/** Entries of the list in the address, oldest first; the button reads on from where the last answer ended, including entries that arrived since. */
 function entryPanel(name) {
   let read = { list: null, items: [], decoded: [], lost: 0, next: null };
   const body = h("div");
@@ -105,7 +105,7 @@ function entryPanel(name) {
       read.decoded.push(...(found.decoded ?? found.items.map(() => null)));
       read.lost += found.lost;
       read.next = found.next;
-      box.note(`list ${list}, ${read.items.length} read${read.lost ? `, ${si(read.lost)} were overwritten before` : ""}`);
+      box.note(`list ${list}, ${read.items.length} read${read.lost ? `, ${si(read.lost)} already overwritten` : ""}`);
       draw(found.items.length, isLast);
     } catch (error) {
       fill(body, trouble(error));
@@ -113,12 +113,12 @@ function entryPanel(name) {
   }
 
   function draw(fresh, isLast) {
-    say(more, isLast ? "Look for new entries" : "More entries");
-    if (!read.items.length) return void fill(body, empty("This list has no entries.", "They come with reports of switches."));
+    say(more, isLast ? "Check for new entries" : "More entries");
+    if (!read.items.length) return void fill(body, empty("This list has no entries.", "Entries appear when switches send reports."));
     fill(body, h("div", { class: "table-wrap scroll", tabindex: "0", role: "region", "aria-label": "Entries" }, h("table", { class: "table" }, h("thead", null, h("tr", null, h("th", { class: "n" }, "Entry"), h("th", null, "Data"), h("th", null, "Fields"))),
       h("tbody", null, read.items.map((data, at) => h("tr", null, h("td", { class: "n" }, String(at)), h("td", { class: "mono" }, data),
         h("td", null, Object.entries(read.decoded[at] ?? {}).map(([key, value]) => `${words(key)} ${JSON.stringify(value)}`).join(", ") || "–")))))),
-    fresh ? null : h("p", { class: "note" }, "There are no newer entries yet."));
+    fresh ? null : h("p", { class: "note" }, "No new entries yet."));
   }
 
   return { element: box.element, change() {

@@ -1,4 +1,4 @@
-/** A key's question to a store, and the decoded answer. */
+/** A query by key, and the decoded answer. */
 
 import { h, fill } from "../../lib/dom.js";
 import { here, param, set } from "../../lib/address.js";
@@ -18,17 +18,17 @@ export function keyPanel(name) {
   let store = null;
   let answers = [];
   let turn = 0;
-  const key = h("textarea", { rows: 2, class: "mono", spellcheck: "false", "aria-label": "Keys, one in each line", placeholder: "10.0.0.1,10.0.1.2,6,40000,443" });
+  const key = h("textarea", { rows: 2, class: "mono", spellcheck: "false", "aria-label": "Keys, one per line", placeholder: "10.0.0.1,10.0.1.2,6,40000,443" });
   const epoch = h("select", { "aria-label": "Epoch" });
-  const copies = h("input", { type: "number", min: 1, max: 16, placeholder: "all", "aria-label": "Copies that were written", size: 4 });
-  const consensus = h("input", { type: "number", min: 1, max: 16, placeholder: "1", "aria-label": "Copies that have to agree", size: 4 });
+  const copies = h("input", { type: "number", min: 1, max: 16, placeholder: "all", "aria-label": "Copies written", size: 4 });
+  const consensus = h("input", { type: "number", min: 1, max: 16, placeholder: "1", "aria-label": "Copies that must agree", size: 4 });
   const out = h("div");
   const form = h("form", { class: "form", onsubmit: (event) => {
     event.preventDefault();
     set({ key: key.value.split("\n").map((each) => each.trim()).filter(Boolean), epoch: epoch.value, copies: copies.value, consensus: consensus.value }, true);
     change();
-  } }, h("label", null, "Keys, one in each line: 0x and hexadecimal digits, a number, an address, SRC,DST,PROTO,SPORT,DPORT, or several joined with +", key),
-  h("div", { class: "row" }, h("button", { class: "button main" }, "Query"), h("label", { class: "row" }, "Epoch", epoch), h("label", { class: "row" }, "Copies written", copies), h("label", { class: "row" }, "that agree", consensus)));
+  } }, h("label", null, "Keys, one per line: 0x and hexadecimal digits, a number, an address, SRC,DST,PROTO,SPORT,DPORT, or several joined with +", key),
+  h("div", { class: "row" }, h("button", { class: "button main" }, "Query"), h("label", { class: "row" }, "Epoch", epoch), h("label", { class: "row" }, "Copies written", copies), h("label", { class: "row" }, "Must agree", consensus)));
   key.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });

@@ -1,4 +1,4 @@
-/** One store: how full it is, what it still finds, a key's answer, its lists or counters. */
+/** One store: how full it is, how likely keys are still found, queries by key, its lists or counters. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
@@ -18,7 +18,7 @@ export function showStore(place, name) {
   const wrong = h("div");
   const numbers = figures();
   const expected = expectedPanel(name);
-  const facts = panel("Layout", { note: "of its memory" });
+  const facts = panel("Layout", { note: "of the store in memory" });
   const asked = keyPanel(name);
   const more = h("div");
   let part = null;
@@ -33,15 +33,15 @@ export function showStore(place, name) {
       { key: "primitive", title: "Primitive", value: words(store.primitive) },
       { key: "memory", title: "Memory", value: bytes(store.bytes), note: store.layout.collectors > 1 ? "this collector's part of the keys" : "" },
       outlook && { key: "slots", title: outlook.what === "entries" ? "Lists" : "Slots", value: si(outlook.slots) },
-      outlook?.used !== null && outlook && { key: "used", title: "In use", value: percent(outlook.used), note: "of a sample of its slots", mood: outlook.used > 0.95 ? "warn" : "" },
+      outlook?.used !== null && outlook && { key: "used", title: "In use", value: percent(outlook.used), note: "estimated from a sample of slots", mood: outlook.used > 0.95 ? "warn" : "" },
       outlook?.load !== null && outlook && { key: "load", title: "Load", value: outlook.load.toFixed(2), note: `${outlook.what} per slot` },
       { key: "writes", title: "Writes", value: si(store.operations), note: "memory operations, this epoch" },
       outlook && outlook.per_second !== null && { key: "rate", title: "Rate", value: si(outlook.per_second), unit: "/s", note: `${outlook.what}, mean of this epoch` },
-      { key: "epoch", title: "Epoch", value: String(store.epoch), note: store.past_epochs?.length ? `past: ${store.past_epochs.join(", ")}` : "no past ones" },
+      { key: "epoch", title: "Epoch", value: String(store.epoch), note: store.past_epochs?.length ? `past: ${store.past_epochs.join(", ")}` : "no past epochs" },
     ].filter(Boolean));
     fill(facts.body, h("dl", { class: "facts" }, Object.entries(store.layout).map(([key, value]) => [h("dt", null, words(key)), h("dd", null, typeof value === "number" ? value.toLocaleString("en") : typeof value === "boolean" ? (value ? "yes" : "no") : String(value))])));
     asked.update(store);
-    if (!part && store.primitive === "append") part = listPanel(name, store.layout.collectors > 1 ? "entries at this collector: others have other lists" : "");
+    if (!part && store.primitive === "append") part = listPanel(name, store.layout.collectors > 1 ? "entries at this collector; other collectors have other lists" : "");
     if (!part && store.primitive === "key-increment") part = counterPanel(name);
     if (part && !part.element.isConnected) fill(more, part.element);
   }
@@ -83,7 +83,7 @@ function expectedPanel(name) {
   const answer = h("span", { role: "status" });
   const keys = h("div");
   const what = h("span", null, "A key written");
-  const box = panel("Expected success by age", { note: "from the closed forms of DTA and DART", tools: exports(`${name}-expected`, { table: chart.export, png: chart.png }) });
+  const box = panel("Expected success by age", { note: "predicted by the formulas of DTA and DART", tools: exports(`${name}-expected`, { table: chart.export, png: chart.png }) });
   fill(box.body, h("div", { class: "row" }, what, field, "ago:", answer), chart.element, keys);
   box.element.hidden = true;
 
@@ -97,7 +97,7 @@ function expectedPanel(name) {
     const success = later === null ? null : interpolate(outlook.ages, outlook.correct, later);
     answer.className = success !== null && success < 0.5 ? "warn" : "";
     fill(answer, seconds === null ? "expected a time such as 30s, 5m, 2h or 1d" : later === null ? "its rate is unknown: the store does not record when it was created"
-      : outlook.what === "entries" ? [h("b", null, success > 0.5 ? "still there" : "overwritten"), `, if all entries went to its list: ${si(later)} came after it, a list keeps ${si(outlook.half)}`]
+      : outlook.what === "entries" ? [h("b", null, success > 0.5 ? "still there" : "overwritten"), `, if all entries went to its list: ${si(later)} came after it, and a list keeps ${si(outlook.half)}`]
         : [h("b", null, percent(success)), ` found, with ${si(later)} ${outlook.what} after it at ${si(outlook.per_second)}/s`]);
     const series = [{ name: "found", values: outlook.correct }, ...(outlook.wrong ? [{ name: "wrong answer", values: outlook.wrong }] : [])];
     const markers = [

@@ -59,12 +59,12 @@ export function bytesView(hex, fields) {
     line.focus();
   });
   const open = (on) => tree.querySelectorAll("details").forEach((each) => (each.open = on));
-  const tools = [h("button", { class: "button small", type: "button", onclick: () => open(true) }, "Open all"),
-    h("button", { class: "button small", type: "button", onclick: () => open(false) }, "Close all")];
+  const tools = [h("button", { class: "button small", type: "button", onclick: () => open(true) }, "Expand all"),
+    h("button", { class: "button small", type: "button", onclick: () => open(false) }, "Collapse all")];
   return { element: h("div", { class: "bytes" }, h("div", { class: "dump-place" }, dump), h("div", { class: "tree-place" }, tree)), tools };
 }
 
-/** What a report has, as a tree of names and values. */
+/** The content of a report as a tree of names and values. */
 export function objectView(value) {
   const list = h("dl", { class: "facts report" });
   for (const [name, each] of Object.entries(value)) {

@@ -1,4 +1,4 @@
-/** The report that caused an event: the bytes of its datagram, or of each postcard of its path, and what they say. */
+/** The report that caused an event: the bytes of its datagram, or of each postcard of its path, decoded. */
 
 import { h, fill } from "../../lib/dom.js";
 import { download } from "../../lib/export.js";
@@ -17,7 +17,7 @@ export async function evidencePanel(event, ask) {
   try {
     data = await ask("/evidence");
   } catch (error) {
-    fill(box.body, error.status === 404 ? empty("Its report was not kept.", sentence(error.message)) : trouble(error));
+    fill(box.body, error.status === 404 ? empty("The report was not kept.", sentence(error.message)) : trouble(error));
     return box.element;
   }
   const place = h("div");
@@ -40,7 +40,7 @@ export async function evidencePanel(event, ask) {
   show(cause);
   fill(box.body, data.note && h("p", { class: "note" }, sentence(data.note)), postcards?.element, place,
     h("details", { open: !data.datagrams.some((each) => each.fields.length) },
-      h("summary", null, postcards ? "The path, joined from its postcards" : "As hopscope decode prints it"), objectView(data.report)));
+      h("summary", null, postcards ? "The path, joined from its postcards" : "Output of hopscope decode"), objectView(data.report)));
   return box.element;
 }
 

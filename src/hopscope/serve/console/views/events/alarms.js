@@ -16,9 +16,9 @@ export function alarmPart() {
   let newest = null;
   const rows = table({
     label: "Open alarms", key: (each) => `${each.member ?? ""}/${each.key}`, mood: (each) => (each.silence ? "faint" : "bad"), sort: "-since",
-    empty: empty("No alarm is open.", "An alarm begins when a value rises above its limit. Limits are on the page Limits."),
+    empty: empty("No alarm is open.", "An alarm starts when a value rises above its limit. Limits are set on the Limits page."),
     columns: [
-      { name: "what", title: "What", cell: (each) => (each.id ? h("a", { href: eventLink(each) }, nameOf(each)) : nameOf(each)), value: nameOf },
+      { name: "what", title: "Alarm", cell: (each) => (each.id ? h("a", { href: eventLink(each) }, nameOf(each)) : nameOf(each)), value: nameOf },
       { name: "where", title: "Where", phone: "plain", cell: whereOf, value: (each) => each.key },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
@@ -26,7 +26,7 @@ export function alarmPart() {
       { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, ago(each.since)) : "before the oldest event in history"), value: (each) => each.since },
       { name: "flows", title: "Flows", number: true, cell: flowsOf, value: (each) => each.flows },
       ...(asksCluster() ? [{ name: "member", title: "Member", cell: (each) => each.member ?? "–", value: (each) => each.member }] : []),
-      { name: "acknowledged", title: "Looked after by", cell: whoOf, value: (each) => `${each.acknowledged?.who ?? ""} ${each.acknowledged?.time ?? ""} ${each.silence ?? ""}` },
+      { name: "acknowledged", title: "Acknowledged by", cell: whoOf, value: (each) => `${each.acknowledged?.who ?? ""} ${each.acknowledged?.time ?? ""} ${each.silence ?? ""}` },
     ],
   });
   const hide = h("input", { type: "checkbox", onchange: () => set({ silenced: hide.checked ? "show" : null }) });

@@ -45,7 +45,7 @@ export function feed(draw) {
     state,
     items: () => items,
     more: () => next !== null,
-    /** Ask what the address says now. */
+    /** Load the events of the present address. */
     async ask(query) {
       const question = pageOf(query);
       if (question === asked) return;
@@ -106,12 +106,12 @@ export function feed(draw) {
   };
 }
 
-/** What tells events of all members apart. */
+/** A key that is unique among the events of all members. */
 function keyOf(event) {
   return `${event.member ?? ""}/${event.id}`;
 }
 
-/** Whether an event has a text in what a row shows. */
+/** Whether the text of an event's row contains a search text. */
 export function hasText(event, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const all = `${event.kind} ${event.metric} ${whatOf(event)} ${event.id} ${event.member ?? ""}`.toLowerCase();

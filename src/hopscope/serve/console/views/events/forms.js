@@ -1,4 +1,4 @@
-/** What an operator notes: acknowledge an alarm, silence events. */
+/** Forms for operators: acknowledge an alarm, silence events. */
 
 import { h, fill } from "../../lib/dom.js";
 import { path, send } from "../../lib/api.js";
@@ -10,12 +10,12 @@ import { METRICS, NOTABLE, ROUTINE } from "./question.js";
 
 const SPANS = [["1h", "1 hour"], ["4h", "4 hours"], ["12h", "12 hours"], ["1d", "1 day"], ["7d", "7 days"], ["30d", "30 days"]];
 
-/** Say who looks after an open alarm. `alarm`: of the API; `done` is called after it was noted. */
+/** Acknowledge an open alarm. `alarm`: of the API; `done` is called after it was noted. */
 export function acknowledge(alarm, done) {
   if (isElsewhere(alarm)) return void toast(elsewhere(alarm));
   const note = h("input", { name: "note", maxlength: 1000, placeholder: "cause, ticket, next step", autocomplete: "off" });
   dialog(`Acknowledge: ${words(alarm.metric === "none" ? alarm.kind : alarm.metric)}`, "Acknowledge",
-    [h("p", { class: "note" }, "Others see that you are working on this alarm, until it ends."), h("label", null, "Note", note)],
+    [h("p", { class: "note" }, "Others see that you are working on this alarm until it ends."), h("label", null, "Note", note)],
     async () => {
       await send("POST", path("/acknowledgements"), { key: alarm.key, note: note.value.trim() });
       toast("Acknowledged until the alarm ends.");
@@ -51,7 +51,7 @@ export function silence(from, done) {
   ], async () => {
     await send("POST", path("/silences"), { kind: kind.value, metric: metric.value, node: at.value.trim() || null,
       port: port.value.trim() ? Number(port.value) : null, prefix: prefix.value.trim(), until: until.value, note: note.value.trim() });
-    toast("Silenced. The tab Silences of this page lists and ends silences.");
+    toast("Silenced. The Silences tab lists silences and can end them.");
     done?.();
   });
 }

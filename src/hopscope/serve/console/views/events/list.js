@@ -74,7 +74,7 @@ function sourceOf(event) {
     event.source.node && [" ", placeLink(event.source.node, null)], h("span", { class: "faint" }, ` hw ${event.source.hw_id}`)];
 }
 
-/** The value and what it is compared with. */
+/** The value, and the limit or earlier value it is compared with. */
 function valueOf(event) {
   const metric = event.metric === "none" ? "" : `${words(event.metric)} `;
   const value = amount(event.value, event.unit);

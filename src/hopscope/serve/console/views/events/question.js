@@ -1,4 +1,4 @@
-/** The filters of the events page: what the address says, and what the API is asked. */
+/** The filters of the events page: parameters of the address, and the API requests they stand for. */
 
 import { here } from "../../lib/address.js";
 import { path } from "../../lib/api.js";
@@ -50,7 +50,7 @@ export function histogramOf(query) {
   return path("/events/histogram", { ...filtersOf(query), ...timesOf(query, true), buckets: 96 }, { scope: true });
 }
 
-/** Whether new events belong to what is shown. */
+/** Whether new events belong to the range shown. */
 export function isLive() {
   const { query } = here();
   return (query.get("to") ?? "now") === "now";

@@ -15,10 +15,10 @@ export function silencePart() {
     label: "Silences", key: (each) => String(each.id),
     empty: empty("Nothing is silenced.", "A silence hides events here and suppresses alerts, for example during maintenance."),
     columns: [
-      { name: "what", title: "What", cell: (each) => matcherText(each) },
+      { name: "what", title: "Events", cell: (each) => matcherText(each) },
       { name: "until", title: "Ends", cell: (each) => h("span", { title: moment(each.until) }, `in ${span(Math.max(0, ms(each.until) - Date.now()) / 1000)}`), value: (each) => each.until },
-      { name: "note", title: "Why", cell: (each) => each.note || "–" },
-      { name: "who", title: "By", cell: (each) => h("span", { title: moment(each.time) }, each.who), value: (each) => each.who },
+      { name: "note", title: "Note", cell: (each) => each.note || "–" },
+      { name: "who", title: "Created by", cell: (each) => h("span", { title: moment(each.time) }, each.who), value: (each) => each.who },
       { name: "end", title: "", sorts: false, cell: (each) => changeButton("End", () => endSilence(each.id)), value: (each) => each.id },
     ].filter((each) => each.name !== "end" || mayChange()),
   });

@@ -1,4 +1,4 @@
-/** Where the map is looked at: pan and zoom by pointer, wheel, pinch and keys. */
+/** The viewport of the map: pan and zoom by pointer, wheel, pinch and keys. */
 
 const MOST = 60;
 
@@ -114,7 +114,7 @@ export function camera(canvas, on) {
       Object.assign(view, { k: 1, x: 0, y: 0 });
       changed();
     },
-    /** Bring a place into sight, if it is not. */
+    /** Scroll a place into view if it is not visible. */
     reveal(x, y) {
       const [sx, sy] = [x * view.k + view.x, y * view.k + view.y];
       if (sx > 20 && sy > 20 && sx < size.width - 20 && sy < size.height - 20) return;
@@ -122,7 +122,7 @@ export function camera(canvas, on) {
       view.y += size.height / 2 - sy;
       changed();
     },
-    /** Whether it moves now: the address follows when it stands still. */
+    /** Whether the map is moving; the address is updated once it stops. */
     moves: () => settle !== 0,
     /** As text for the address: zoom and centre, as shares of the map; "" if all of it is shown. */
     text() {

@@ -31,7 +31,7 @@ export function stepsOf(scene) {
   return Uint8Array.from(links, (value, at) => (value === null ? UNKNOWN : stepOf(value, links_hot[at] > 0, scene)));
 }
 
-/** Whether a step is drawn above the others. */
+/** Whether links of this step are drawn above the others. */
 export function isHot(step) {
   return step >= HOT && step !== UNKNOWN;
 }
@@ -63,7 +63,7 @@ export function drawHot(context, scene, view) {
   for (let at = 0; at < curves.count; at += 1) if (isHot(steps[at])) arrow(context, curves.half, at * 8, steps[at], 6 / view.k);
 }
 
-/** Some links, in full strength: those of what is chosen. */
+/** Links of the selection, at full strength. */
 export function drawSome(context, scene, view, wanted) {
   strokes(context, scene, wanted, (step) => {
     context.globalAlpha = 1;
@@ -146,7 +146,7 @@ export function drawNodes(context, scene, view, { width, height }) {
   context.textAlign = "left";
 }
 
-/** Names of the layers, at the left side whatever is shown. */
+/** Names of the layers, always at the left side. */
 export function drawLayers(context, scene, view, { height }) {
   context.fillStyle = colour("--faint");
   for (const label of scene.map.labels) context.fillText(label.text, 8, Math.max(12, Math.min(height - 8, label.y * view.k + view.y)));
@@ -186,7 +186,7 @@ function widthOf(context, text) {
   return width;
 }
 
-/** As much of a name as there is room for: all of it, or the number at its end. */
+/** The part of a name that fits: all of it, or the number at its end. */
 function nameFor(context, name, room) {
   if (room < 8) return "";
   if (widthOf(context, name) <= room) return name;
@@ -244,7 +244,7 @@ function drawBox(context, scene, node, at, { x, y, w, h }, cellValues, view) {
   if (hot) badge(context, x + w / 2 - 2, y - h / 2 + 2, hot, step);
 }
 
-/** What is chosen or under the pointer. */
+/** A ring around a node: strong for the selected one, thin for the one under the pointer. */
 export function drawRing(context, place, view, strong) {
   const { x, y, w, h } = screen(place, view);
   rounded(context, x - w / 2 - 3, y - h / 2 - 3, w + 6, h + 6, 8);

@@ -1,4 +1,4 @@
-/** Where everything is on the map: layers from bottom to top, pods as columns, large networks as boxes of cells. */
+/** Positions on the map: layers from bottom to top, pods as columns, large networks as boxes of cells. */
 
 import { cells } from "./cells.js";
 
@@ -58,7 +58,7 @@ function layerLayout(nodes, layers, width, height) {
   return { places, pods: [...pods.values()], labels: width > 600 ? labels : [], width, height };
 }
 
-/** Slots of a row: between pods one stays free. */
+/** Slots of a row: one stays free between pods. */
 function withGaps(row, nodes) {
   const gap = row.length > 200 ? 2 : 1;
   let slot = -1;

@@ -1,8 +1,8 @@
-/** Links as curves: each direction is drawn from its switch to the middle, so that both are seen. */
+/** Links as curves: each direction is drawn from its switch to the middle, so that both are visible. */
 
 const POINTS = 6;
 const BUNDLE = 0.82;
-/** Cables above which those of a pod run together. */
+/** The number of cables above which the cables of a pod are drawn as a bundle. */
 const MANY = 300;
 
 /**

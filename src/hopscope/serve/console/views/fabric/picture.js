@@ -10,7 +10,7 @@ import { curves, nearest } from "./links.js";
 
 /** Part of the canvas that the kept picture has beyond each side of it. */
 const BEYOND = 0.15;
-/** A picture that takes longer is drawn again only when the map stands still. */
+/** If drawing takes longer than this, the picture is redrawn only once the map stops moving. */
 const FRAME_MS = 12;
 
 /**
@@ -260,7 +260,7 @@ export function picture(on) {
   };
 }
 
-/** Whether the look of a link that is not hot has changed. */
+/** Whether the appearance of any link that is not hot has changed. */
 function changes(before, after) {
   return after.some((step, at) => step !== before[at] && !(isHot(step) && isHot(before[at])));
 }

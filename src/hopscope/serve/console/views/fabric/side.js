@@ -60,7 +60,7 @@ export function sidePanel(close) {
         return { key: each, title, value: worst < 0 ? "–" : valueText(worst, each), mood: alarms ? "bad" : "", note: alarms ? `${alarms} in alarm` : "highest" };
       }).filter((each) => each.value !== "–"));
       const flows = mine.reduce((sum, item) => sum + item.flows, 0);
-      fill(links, port === null ? null : h("a", { href: link(["ports", name, mine[0]?.port.name ?? port]) }, "Port's page"),
+      fill(links, port === null ? null : h("a", { href: link(["ports", name, mine[0]?.port.name ?? port]) }, "Port page"),
         h("a", { href: link("/flows", port === null ? { node: name } : { node: name, port }) }, flows ? `${flows} flows through it` : "Flows through it"),
         h("a", { href: link("/events", { node: name, port: port ?? null }) }, "Events"));
       ports.update([...items].sort((a, b) => (b.values[metric].highest ?? -1) - (a.values[metric].highest ?? -1)), port);

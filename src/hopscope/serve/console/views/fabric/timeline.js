@@ -1,4 +1,4 @@
-/** The slider over history: when something happened, and the moment that the map shows. */
+/** The slider over history: events over time, and the moment that the map shows. */
 
 import { h, say } from "../../lib/dom.js";
 import { clock, ms } from "../../lib/format.js";

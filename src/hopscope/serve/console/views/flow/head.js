@@ -33,7 +33,7 @@ export function flowHead(id) {
     }
     if (flow && !links.childElementCount) {
       fill(links, h("a", { href: link("/flows", { q: `${flow.dst} > ${flow.src}` }) }, "Reverse direction"),
-        h("a", { href: link("/flows", { q: `${flow.src} > ${flow.dst}` }) }, "Same ends"), h("a", { href: link("/events", { flow: id }) }, "Events"));
+        h("a", { href: link("/flows", { q: `${flow.src} > ${flow.dst}` }) }, "Same endpoints"), h("a", { href: link("/events", { flow: id }) }, "Events"));
     }
     const items = history?.items ?? [];
     const changes = items.filter((each) => each.kind === "path_change").length;
@@ -43,7 +43,7 @@ export function flowHead(id) {
     numbers.update([
       { key: "since", title: "First seen", ...since(first), note: first ? clock(first) : "" },
       { key: "last", title: "Last seen", ...since(last), note: last ? clock(last) : "" },
-      { key: "packets", title: "Reports", value: live ? si(live.packets) : "–", note: live ? "since first seen" : "only of live flows" },
+      { key: "packets", title: "Reports", value: live ? si(live.packets) : "–", note: live ? "since first seen" : "live flows only" },
       { key: "latency", title: live ? "Latency now" : "Latency, last stored", value: duration(total?.latest_ns ?? live?.latency_ns ?? total?.stored_ns ?? NaN), note: total?.change_limit_ns ? `T = ±${duration(total.change_limit_ns)}` : "" },
       { key: "mean", title: "Mean latency", value: live?.latency_mean_ns ? duration(live.latency_mean_ns) : "–", note: "of all packets" },
       { key: "hops", title: "Hops", value: String(live?.hop_count ?? hops?.hops.length ?? "–") },

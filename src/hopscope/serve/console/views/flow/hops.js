@@ -21,13 +21,13 @@ export function hopPanel(title) {
       { name: "hop", title: "#", number: true, phone: "plain", cell: (each) => each.hop + 1, value: (each) => each.hop },
       { name: "place", title: "Switch, port", phone: "plain", cell: (each) => h("span", null, each.differs && h("b", { title: "Not on the other path" }, "≠ "), placeLink(each.node, each.port)), value: (each) => `${each.differs ? "≠ " : ""}${nodeName(each.node)} ${portName(each.port)}` },
       { name: "latest", title: "Latest", number: true, ns: true, cell: (each) => time(each.latest_ns), value: (each) => number(each.latest_ns) },
-      { name: "stored", title: "Stored ± T", number: true, ns: true, help: "Until the next event the value is within T of the stored one", value: (each) => number(each.stored_ns),
+      { name: "stored", title: "Stored ± T", number: true, ns: true, help: "Until the next event, the value stays within T of the stored one", value: (each) => number(each.stored_ns),
         cell: (each) => (each.stored_ns === null ? "–" : `${time(each.stored_ns)}${each.change_limit_ns === null ? "" : ` ± ${time(each.change_limit_ns)}`}`) },
       { name: "age", title: "Stored for", number: true, ns: true, cell: (each) => time(each.age_ns), value: (each) => number(each.age_ns) },
-      { name: "range", title: "Lowest to highest", number: true, ns: true, help: "In the time range, by events, and now", value: (each) => number(each.highest_ns), cell: (each) => (each.lowest_ns === null ? "–" : `${time(each.lowest_ns)} to ${time(each.highest_ns)}`) },
+      { name: "range", title: "Lowest to highest", number: true, ns: true, help: "From events in the time range and the latest value", value: (each) => number(each.highest_ns), cell: (each) => (each.lowest_ns === null ? "–" : `${time(each.lowest_ns)} to ${time(each.highest_ns)}`) },
       { name: "mean", title: "Mean", number: true, ns: true, cell: (each) => time(each.mean_ns), value: (each) => each.mean_ns },
-      { name: "queue", title: "Queue", number: true, help: "In the unit of the switch", cell: (each) => gaugeText(each.queue_occupancy), value: (each) => each.queue_occupancy.value },
-      { name: "link", title: "Link", number: true, help: "In the unit of the switch", cell: (each) => gaugeText(each.link_utilization), value: (each) => each.link_utilization.value },
+      { name: "queue", title: "Queue", number: true, help: "In the switch's own unit", cell: (each) => gaugeText(each.queue_occupancy), value: (each) => each.queue_occupancy.value },
+      { name: "link", title: "Link", number: true, help: "In the switch's own unit", cell: (each) => gaugeText(each.link_utilization), value: (each) => each.link_utilization.value },
       { name: "usual", title: "Typical there", number: true, ns: true, help: "Median and 99th percentile of all packets at this place", cell: usual, value: (each) => shares.get(each.node.id)?.median_ns?.estimate ?? null },
     ],
   });
@@ -36,7 +36,7 @@ export function hopPanel(title) {
   const words = h("p", { class: "soft verdict" });
   const failed = h("div", { hidden: true });
   fill(box.body, words, failed, chart.element, values.element, h("p", { class: "note" },
-    "A bar is the newest latency of a hop, or the stored one (paler, ~). The mark is the stored value, the bracket below it ± T: until the next event, the value stays within it."));
+    "Each bar is the latest latency of a hop, or its stored value (paler, ~). The mark is the stored value. The bracket below it is ± T: the value stays within it until the next event."));
 
   function usual(each) {
     const share = shares.get(each.node.id);
@@ -106,7 +106,7 @@ function stepOf(hop) {
   };
 }
 
-/** What the axis of an answer must show: the sum of its hops. */
+/** The extent of the axis: the sum of the hops. */
 function reachOf(data) {
   const sum = data.hops.reduce((all, each) => all + (number(each.latest_ns ?? each.stored_ns) ?? 0), 0);
   return Math.max(1, sum, number(data.latency.latest_ns ?? data.latency.stored_ns) ?? 0) * 1.02;

@@ -22,7 +22,7 @@ export function pathPanel(id) {
     const items = [...data.items].reverse();
     const now = pathNow(data);
     none.hidden = items.length > 0;
-    if (!items.length) fill(none, empty("History has no path of this flow.", "A path is stored when it is first known, and when it changes."));
+    if (!items.length) fill(none, empty("History has no path of this flow.", "A path is stored when it is first seen and when it changes."));
     box.note(noteOf(data));
     box.element.classList.remove("waits");
     drawBar(bar, data);
@@ -69,13 +69,13 @@ const nodesOf = (path) => path.map((node) => node.id).join();
 
 function noteOf({ items, truncated }) {
   const changes = items.filter((each) => each.kind === "path_change").length;
-  const text = changes ? `${changes} change${changes === 1 ? "" : "s"}, newest first` : items.length > 1 ? "newest first; no event says that it changed" : "no change in history";
-  return truncated ? `${text}; the newest are left out` : text;
+  const text = changes ? `${changes} change${changes === 1 ? "" : "s"}, newest first` : items.length > 1 ? "newest first; no path change event" : "no change in history";
+  return truncated ? `${text}; the newest are not shown` : text;
 }
 
 function lasted(each) {
   if (!each.until) return `now, for ${span((Date.now() - ms(each.since)) / 1000)}`;
-  return `${span((ms(each.until) - ms(each.since)) / 1000)}${each.left ? ", until it left" : ""}`;
+  return `${span((ms(each.until) - ms(each.since)) / 1000)}${each.left ? ", until the flow left" : ""}`;
 }
 
 /** A path as text; nodes that are not in `other` are marked. */

@@ -17,7 +17,7 @@ export function seriesPanel() {
   const chart = lineChart({ label: "Stored latency over time", unit: "ns", height: 170, onRange: (from, to) => choose(from, to) });
   const names = h("div");
   const none = h("div", { hidden: true });
-  const choice = tabs("What is drawn", [["total", "Whole path"], ["hops", "Hops"]], part, (name) => {
+  const choice = tabs("Show", [["total", "Whole path"], ["hops", "Hops"]], part, (name) => {
     part = name;
     set({ part: name === "total" ? null : name });
     draw();
@@ -33,13 +33,13 @@ export function seriesPanel() {
     const points = items.flatMap((each) => each.points);
     none.hidden = points.length > 0;
     chart.element.hidden = !points.length;
-    if (!points.length) return void fill(none, empty("No value was stored in this time range.", "A latency is stored when it differs from the stored one by more than T; choose an earlier range above."));
+    if (!points.length) return void fill(none, empty("No value was stored in this time range.", "A latency is stored only when it differs from the last stored value by more than T. Choose an earlier range above."));
     const { from, to, chosen } = range();
     const begin = chosen ? from : Math.min(...points.map((each) => ms(each.time)));
     const series = items.map((each, at) => seriesOf(each, at, (time) => heldUntil(newest, periods, each.node, time, to), items.length === 1));
     chart.set({ series, from: chosen ? begin : begin - 0.02 * (to - begin), to });
     fill(names, series.length > 1 && legend(series));
-    box.note(`stored values${items.length === 1 ? ", ± T" : ""}; ${newest.truncated ? "older ones are left out" : "draw over a part to look closer"}`);
+    box.note(`stored values${items.length === 1 ? ", ± T" : ""}; ${newest.truncated ? "older values are not shown" : "drag to zoom in"}`);
   }
 
   return {
@@ -61,7 +61,7 @@ export function seriesPanel() {
 
 const highest = (each) => Math.max(0, ...each.points.map((point) => Number(point.value)));
 
-/** Until when a value stored at `time` holds, without another: the last report, or the flow or hop had left before. */
+/** When a value stored at `time` stops being valid if no other follows: at the last report, or earlier if the flow or hop had left. */
 function heldUntil({ last_seen: last }, periods, node, time, end) {
   const left = periods.filter((each) => each.left && ms(each.until) > time).map((each) => ms(each.until));
   const elsewhere = node ? periods.filter((each) => ms(each.since) > time && !each.path.some(({ id }) => id === node.id)).map((each) => ms(each.since)) : [];

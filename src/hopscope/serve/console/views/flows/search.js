@@ -1,4 +1,4 @@
-/** The search of flows: a text, completed with names of switches, with all words that it may have. */
+/** The flow search: a text field that completes switch names, with help for all search terms. */
 
 import { h, fill } from "../../lib/dom.js";
 import { get, path } from "../../lib/api.js";
@@ -9,11 +9,11 @@ const HELP = [
   ["10.1.2.3:443", "an address with its port; [2001:db8::1]:443"],
   ["443", "a port, at either end"],
   ["10.0.0.0/8 > 10.1.2.3", "from the first to the second"],
-  ["src:10.0.0.0/8", "from there; dst: to there"],
+  ["src:10.0.0.0/8", "source network; dst: destination network"],
   ["sport:443", "source port; dport: destination port"],
   ["tcp", "a protocol; proto:6"],
-  ["node:7", "a switch on the path, or simply its name"],
-  ["leaf-1 egress:3", "flows that leave a switch by a port"],
+  ["node:7", "a switch on the path; its name alone works too"],
+  ["leaf-1 egress:3", "flows that leave a switch through a port"],
 ];
 const KEYS = ["src:", "dst:", "port:", "sport:", "dport:", "proto:", "node:", "egress:", "tcp", "udp", "icmp"];
 const MOST = 8;
@@ -22,10 +22,10 @@ const MOST = 8;
 export function searchBox(search) {
   const input = h("input", { type: "search", placeholder: "10.0.0.0/8 > 10.1.2.3:443 tcp leaf-1", "aria-label": "Search for flows", autocomplete: "off",
     spellcheck: "false", role: "combobox", "aria-expanded": "false", "aria-controls": "flow-words", "aria-autocomplete": "list" });
-  const list = h("ul", { role: "listbox", id: "flow-words", class: "menu words", hidden: true, "aria-label": "Words" });
-  const help = h("div", { class: "menu search-help", hidden: true }, h("p", { class: "soft" }, "All words must match."), h("table", null, h("tbody", null, HELP.map(([text, what]) =>
+  const list = h("ul", { role: "listbox", id: "flow-words", class: "menu words", hidden: true, "aria-label": "Suggestions" });
+  const help = h("div", { class: "menu search-help", hidden: true }, h("p", { class: "soft" }, "All terms must match."), h("table", null, h("tbody", null, HELP.map(([text, what]) =>
     h("tr", null, h("td", null, h("button", { type: "button", class: "mono", title: "Add this to the search", onclick: () => add(text) }, text)), h("td", null, what))))));
-  const ask = h("button", { class: "button", type: "button", "aria-expanded": "false", title: "What can be searched", onclick: () => open(help.hidden) }, "Words");
+  const ask = h("button", { class: "button", type: "button", "aria-expanded": "false", title: "Search syntax", onclick: () => open(help.hidden) }, "Syntax");
   const element = h("form", { class: "filters flow-search", role: "search", onsubmit: (event) => {
     event.preventDefault();
     if (chosen >= 0) return complete(options[chosen]);

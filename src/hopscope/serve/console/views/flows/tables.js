@@ -20,14 +20,14 @@ export function flowTable(onSort) {
     columns: [
       { name: "flow", title: "Source → destination", sorts: false, value: (each) => `${end(each.flow.src, each.flow.sport)} > ${end(each.flow.dst, each.flow.dport)}`,
         cell: (each) => h("a", { href: link(["flows", each.flow.id]) }, `${end(each.flow.src, each.flow.sport)} → ${end(each.flow.dst, each.flow.dport)}`) },
-      { name: "latency", title: "Latency", number: true, ns: true, phone: "plain", help: "Latest; of a past flow the highest that history has: others may have been higher", value: (each) => number(each.latency_ns ?? each.history?.highest_latency_ns),
+      { name: "latency", title: "Latency", number: true, ns: true, phone: "plain", help: "Latest value; for a past flow, the highest value in history (values that were not stored may have been higher)", value: (each) => number(each.latency_ns ?? each.history?.highest_latency_ns),
         cell: (each) => (each.latency_ns === null && each.history ? `≥ ${time(each.history.highest_latency_ns)}` : time(each.latency_ns)) },
       { name: "mean_latency", title: "Mean", number: true, ns: true, value: (each) => each.latency_mean_ns, cell: (each) => time(each.latency_mean_ns) },
       { name: "proto", title: "Protocol", sorts: false, phone: "plain", cell: (each) => protocol(each.flow.proto) },
       { name: "state", title: "State", sorts: false, phone: "plain", value: stateText, cell: (each) => h("span", { class: each.alarms.length ? "bad" : each.state === "past" ? "faint" : "" }, stateText(each)) },
       { name: "hops", title: "Hops", number: true, phone: "minor", cell: (each) => each.hop_count ?? "–" },
       { name: "packets", title: "Reports", number: true, value: (each) => number(each.packets), cell: (each) => (each.packets === null ? "–" : si(each.packets)) },
-      { name: "path_changes", title: "Path changes", number: true, sorts: false, help: "In the time range; asked with Past and All", value: (each) => each.history?.path_changes ?? null, cell: (each) => each.history?.path_changes ?? "–" },
+      { name: "path_changes", title: "Path changes", number: true, sorts: false, help: "In the time range; only with Past or All", value: (each) => each.history?.path_changes ?? null, cell: (each) => each.history?.path_changes ?? "–" },
       { name: "first_seen", title: "First seen", number: true, phone: "minor", cell: (each) => ago(each.first_seen), value: (each) => each.first_seen },
       { name: "last_seen", title: "Last seen", number: true, phone: "plain", cell: (each) => ago(each.last_seen), value: (each) => each.last_seen },
       ...(asksCluster() ? [{ name: "member", title: "Member", sorts: false, cell: (each) => each.member ?? "–", value: (each) => each.member }] : []),
@@ -52,7 +52,7 @@ export function groupTable(onSort) {
   };
   const rows = table({
     label: "Groups of flows", key: (each) => each.search, href: drill, sort: "-packets", empty: h("div"),
-    onSort(sort) {  // the largest groups are what the server has
+    onSort(sort) {  // the server returns the largest groups
       const down = `-${sort.replace(/^-/, "")}`;
       rows.setSort(down);
       onSort(down);
@@ -65,7 +65,7 @@ export function groupTable(onSort) {
       { name: "packets", title: "Reports", number: true, value: (each) => Number(each.packets), cell: (each) =>
         h("span", null, h("span", { class: "meter" }, h("i", { style: { width: `${(100 * Number(each.packets)) / sum}%` } })), h("span", null, si(each.packets))) },
       { name: "share", title: "Of the largest", number: true, sorts: false, value: (each) => Number(each.packets) / sum, cell: (each) => percent(Number(each.packets) / sum) },
-      { name: "latency", title: "Highest now", number: true, ns: true, help: "Highest of the flows' latest latencies, of past flows of their highest ones; by switch or port, of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
+      { name: "latency", title: "Highest now", number: true, ns: true, help: "Highest latency: the latest of each live flow, the highest of each past flow; by switch or port, that of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
       { name: "mean_latency", title: "Mean latency", number: true, ns: true, help: "Of all reports of these flows", cell: (each) => time(each.latency_mean_ns), value: (each) => each.latency_mean_ns },
     ],
   });

@@ -24,10 +24,10 @@ export function trackedPanel() {
       { name: "packets", title: "Total", number: true, cell: (each) => si(each.packets), value: (each) => Number(each.packets) },
       { name: "age", title: "Last", number: true, ns: true, cell: (each) => `${duration(each.age_ns)} ago`, value: (each) => Number(each.age_ns) },
       { name: "changes", title: "Path changes", number: true, cell: (each) => (Number(each.changes) ? `${si(each.changes)}, ${ago(each.changed)}` : "0"), value: (each) => Number(each.changes) },
-      { name: "path", title: "Path", cell: (each) => h("span", null, pathText(each.path), each.previous_path && h("span", { class: "faint path-before" }, `before: ${pathText(each.previous_path)}`)), value: (each) => pathText(each.path) + pathText(each.previous_path) },
+      { name: "path", title: "Path", cell: (each) => h("span", null, pathText(each.path), each.previous_path && h("span", { class: "faint path-before" }, `previously: ${pathText(each.previous_path)}`)), value: (each) => pathText(each.path) + pathText(each.previous_path) },
     ],
   });
-  const box = panel("Tracked flows", { note: "of which all switches on the path label one packet in N", tools: exports("tracked-flows", { table: rows.export }) });
+  const box = panel("Tracked flows", { note: "every switch on the path labels one packet in N", tools: exports("tracked-flows", { table: rows.export }) });
   fill(box.body, add, rules, rows.element);
 
   function drawRules(found) {

@@ -41,7 +41,7 @@ export function pastChanges(names) {
 
 /** Each limit that an entry of the audit changed. */
 function changesOf(entry) {
-  if (entry.kind === "limits.reset") return [{ entry, node: null, metric: "all", limit: "back to the settings" }];
+  if (entry.kind === "limits.reset") return [{ entry, node: null, metric: "all", limit: "reset to the settings" }];
   const before = limitsOf(entry.before);
   return limitsOf(entry.after).map((each) => ({ entry, ...each,
     before: before.find((one) => one.node === each.node && one.metric === each.metric && one.limit === each.limit)?.value, after: each.value }));
@@ -55,5 +55,5 @@ function limitsOf(values) {
 
 function valueText(each, value) {
   if (value === undefined && each.node === null) return "–";
-  return value === undefined || value === "general" ? "as all switches" : text(value, unitOf(each.metric));
+  return value === undefined || value === "general" ? "same as all switches" : text(value, unitOf(each.metric));
 }

@@ -48,9 +48,9 @@ function answerOf(found) {
   const about = found.exact ? "" : found.lower_bound ? "at least " : "about ";
   const count = found.lower_bound && !found.exact ? Math.max(would.total, found.at_least) : would.total;
   const notes = [];
-  if (found.lower_bound) notes.push("A value that made no event is not stored. The proposed limit is lower than the one in force, so there may have been more.");
-  else if (!found.exact) notes.push(`Between two events, a value is known only within ±T: this estimate compares stored values. There would have been at least ${si(found.at_least)}.`);
-  if (found.limits_changed) notes.push(`Limits were changed at ${clock(found.limits_changed, 0)}; earlier events come from the limits before that.`);
+  if (found.lower_bound) notes.push("Values that caused no event are not stored. The proposed limit is lower than the one in force, so there may have been more events.");
+  else if (!found.exact) notes.push(`Between two events, a value is known only within ±T, so this estimate compares stored values. There would have been at least ${si(found.at_least)} events.`);
+  if (found.limits_changed) notes.push(`Limits were changed at ${clock(found.limits_changed, 0)}; earlier events are based on the previous limits.`);
   return [
     h("p", { class: "verdict" }, `${clock(found.since, 0)} – ${clock(found.until, 0)}: `, h("b", null, `${si(had.total)} events`), ` of ${words(found.metric)}. With the proposed limits: `,
       h("b", { class: count > 2 * had.total + 10 ? "warn" : "" }, `${about}${si(count)}`), ratio(count, had.total), "."),

@@ -11,7 +11,7 @@ import { table } from "../../lib/table.js";
 
 export function alarmPanel() {
   const count = h("span", { class: "chip", hidden: true });
-  const box = panel("Open alarms", { note: "above their limit now", href: link("/events", { part: "alarms" }), tools: count });
+  const box = panel("Open alarms", { note: "currently above their limits", href: link("/events", { part: "alarms" }), tools: count });
   const rows = table({
     label: "Open alarms",
     key: (each) => `${each.key}/${each.member ?? ""}`,
@@ -19,14 +19,14 @@ export function alarmPanel() {
     sort: "-since",
     empty: empty("Nothing is above its limit."),
     columns: [
-      { name: "metric", title: "What", value: (each) => each.metric, cell: (each) => what(each) },
+      { name: "metric", title: "Alarm", value: (each) => each.metric, cell: (each) => what(each) },
       { name: "place", title: "Where", phone: "plain", value: (each) => `${nodeName(each.node)} ${portName(each.port)} ${each.queue ?? ""}`, cell: (each) => where(each) },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
       { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, ago(each.since)) : "–"), value: (each) => each.since },
       ...(asksCluster() ? [{ name: "member", title: "Member", value: (each) => each.member, cell: (each) => each.member ?? "–" }] : []),
-      { name: "flows", title: "Whose traffic", value: (each) => each.flows, cell: (each) => whose(each) },
+      { name: "flows", title: "Affected flows", value: (each) => each.flows, cell: (each) => whose(each) },
     ],
   });
   fill(box.body, h("div", { class: "scroll alarms" }, rows.element));

@@ -19,7 +19,7 @@ export function eventPanel() {
       keyed(kinds, counted, (each) => each.kind, (each) => h("a", { href: link("/events", { kind: each.kind }) }, words(each.kind), " ", h("b", null, si(each.total))),
         (element, each) => say(element.lastChild, si(each.total)));
       none.hidden = notable.length > 0;
-      box.note(Number(missed_events) ? `newest first; ${missed_events} came too fast for this list` : "newest first");
+      box.note(Number(missed_events) ? `newest first; ${missed_events} arrived too fast to be listed` : "newest first");
       keyed(list, notable, ({ event }) => `${event.id}/${event.member ?? ""}`, ({ event, count }) => h("li", { class: eventMood(event) },
         h("a", { href: eventLink(event) }, h("time", { datetime: event.time }, clock(event.time)), eventText(event), event.member && h("span", { class: "soft" }, ` ${event.member}`),
           h("span", { class: "chip count", hidden: count < 2 }, `× ${count}`))),

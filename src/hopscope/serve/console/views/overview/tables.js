@@ -60,7 +60,7 @@ export function contributorPanel() {
   return { ...box, update: (data) => {
     box.update(data);
     const counted = ["recent", "all"].includes(data.contributors_source);
-    fill(none, counted ? empty("No packet with hop latencies.") : empty("No hop latencies.", "With distributions they are those of all packets:", "[distributions]\nenabled = true"));
+    fill(none, counted ? empty("No packet carried hop latencies.") : empty("No hop latencies.", "Enable distributions to measure all packets:", "[distributions]\nenabled = true"));
     box.note(data.contributors_note === "needs distributions" ? "" : data.contributors_note);
   } };
 }
@@ -77,7 +77,7 @@ export function lossPanel() {
     { name: "lost", title: "Reports", number: true, cell: (each) => `${each.at_most ? "at most " : ""}${si(each.lost)}`, value: (each) => Number(each.lost) },
     { name: "share", title: "Share", number: true, cell: (each) => (each.share === null ? "–" : percent(each.share)), value: (each) => each.share },
   ] });
-  const none = empty("No packet and no report was lost.");
+  const none = empty("No packets or reports were lost.");
   fill(box.body, none, dropped.element, lost.element);
   return {
     element: box.element,

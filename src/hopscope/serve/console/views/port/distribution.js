@@ -19,7 +19,7 @@ export function distributionPanel(node, port) {
   const name = `port-${node.id}-${port.id}`;
   let answer = null;
   let lines = null;
-  const bars = barChart({ label: "How often which value occurred; arrow keys walk through the bars", height: 190 });
+  const bars = barChart({ label: "Distribution of values; arrow keys move between the bars", height: 190 });
   const over = panel("Quantiles by time", { tools: [choice.element, exports(`${name}-quantiles`, { table: () => lines?.export() ?? { names: [], rows: [] }, json: () => answer?.items, png: () => lines.png() })] });
   const whole = panel("Distribution", { note: "of the whole range", tools: [exports(`${name}-distribution`, { table: bars.export, json: () => answer?.whole, png: bars.png })] });
   const key = legend([...LINES.map(([, title, colour]) => ({ name: title, colour })), { name: "highest", colour: "--s6" }]);
@@ -38,7 +38,7 @@ export function distributionPanel(node, port) {
       bounds: q === 0.99 ? found.items.map((each) => [middle(each), Number(quantile(each, q).lower), Number(quantile(each, q).upper ?? quantile(each, q).lower)]) : undefined }));
     series.push({ name: "highest", colour: "--s6", points: found.items.map((each) => [middle(each), each.highest]) });
     lines.set({ series, from: ms(found.since), to: Math.min(ms(found.until), Date.now()), log: true });
-    over.note(`of all packets, by periods · bounds of p99 shaded`);
+    over.note(`of all packets, by period · bounds of p99 shaded`);
     const { bins, quantiles, count, mean, highest } = found.whole;
     bars.set({ bars: bins.map((each) => [Number(each.lower), Number(each.upper ?? 2 * Number(each.lower)) + 1, Number(each.count)]), unit: found.unit,
       lines: quantiles.filter((each) => each.estimate !== null).map((each) => ({ at: each.estimate, text: `p${+(100 * each.q).toFixed(1)} ${amount(Math.round(each.estimate), found.unit)}` })) });

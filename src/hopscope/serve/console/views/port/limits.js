@@ -26,7 +26,7 @@ export function limitPanel(node) {
       h("tbody", null, shown.map((metric) => {
         const { values, own } = limitsAt(limits, metric, node.id);
         return h("tr", null, h("td", null, h("a", { href: link("/limits", { metric, node: node.name ?? node.id }) }, words(metric))),
-          NAMES.map((name) => h("td", { class: `n ${own.has(name) ? "own" : ""}`, title: own.has(name) ? "Of this switch" : "Of all switches" }, values[name] === null ? "never" : amount(values[name], unit(metric)))));
+          NAMES.map((name) => h("td", { class: `n ${own.has(name) ? "own" : ""}`, title: own.has(name) ? "Set for this switch" : "Same for all switches" }, values[name] === null ? "never" : amount(values[name], unit(metric)))));
       }))));
   };
   const end = repeat(path("/limits"), 15, (data, error) => (error ? fill(box.body, trouble(error)) : draw(data)));

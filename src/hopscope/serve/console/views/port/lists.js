@@ -25,7 +25,7 @@ export function queuePanel() {
       { name: "seen", title: "Last", cell: (each) => ago(each.last_seen), value: (each) => each.last_seen },
     ],
   });
-  const box = panel("Queues", { note: "now, in the unit of the switch" });
+  const box = panel("Queues", { note: "now, in the switch's own unit" });
   fill(box.body, rows.element);
   return { element: box.element, update: rows.update };
 }
@@ -43,7 +43,7 @@ export function flowPanel(node, port) {
       { name: "seen", title: "Last", cell: (each) => ago(each.last_seen), value: (each) => each.last_seen },
     ],
   });
-  const box = panel("Flows through it", { href: link("/flows", { q: search }), tools: exports(`flows-${node.id}-${port.id}`, { table: rows.export }) });
+  const box = panel("Flows through this port", { href: link("/flows", { q: search }), tools: exports(`flows-${node.id}-${port.id}`, { table: rows.export }) });
   const message = h("div");
   fill(box.body, message, rows.element);
   return {

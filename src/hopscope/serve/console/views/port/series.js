@@ -14,7 +14,7 @@ const CHARTS = [
   ["queue_occupancy", "Queue occupancy", "--s3", true],
   ["link_utilization", "Link utilisation", "--s5", false],
   ["drop", "Drops", "--s4", false],
-  ["label_latency", "Latency by labels", "--s1", false],
+  ["label_latency", "Latency from labels", "--s1", false],
   ["label_age", "Age of the newest label", "--s6", false],
 ];
 /** Charts without a value are left out. */
@@ -39,7 +39,7 @@ export function seriesPanel(node, port, labels) {
   fill(box.body, legend, charts.map((each) => each.element));
   return {
     element: box.element,
-    /** When the port was last heard of: its values end there. */
+    /** Time of the port's last report: its values end there. */
     seen(at) {
       for (const each of charts) each.seen(at);
     },
@@ -68,14 +68,14 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
     message.hidden = true;
     place.hidden = false;
     if (!chart) {
-      chart = lineChart({ label: `${title} over time; arrow keys walk, dragging chooses a time range`, unit: found.unit, height: 118, sync: "port", onRange: (from, to) => choose(Math.floor(from), Math.ceil(to)) });
+      chart = lineChart({ label: `${title} over time; arrow keys move, dragging selects a time range`, unit: found.unit, height: 118, sync: "port", onRange: (from, to) => choose(Math.floor(from), Math.ceil(to)) });
       fill(place, chart.element);
     }
     const peak = values.length ? Math.max(...values.map(Number)) : null;
     const alarms = found.alarm_count ? ` · ${found.alarm_count}${found.truncated ? "+" : ""} alarm${found.alarm_count > 1 ? "s" : ""}` : "";
     const shown = drawn(found, metric, colour, lastMs);
     const held = shown.series[0].points.find(([, value]) => value !== null)?.[1];
-    heading.textContent = `${peak === null ? (held === undefined || metric === "drop" ? "no value in this time range" : `no event in this time range · stored ${amount(held, found.unit)}`) : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} in all` : `peak ${amount(peak, found.unit)}`}`
+    heading.textContent = `${peak === null ? (held === undefined || metric === "drop" ? "no value in this time range" : `no event in this time range · stored ${amount(held, found.unit)}`) : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} total` : `peak ${amount(peak, found.unit)}`}`
       + `${found.change === null ? "" : ` · T ${amount(found.change, found.unit)}`}${found.raise_above === null ? "" : ` · limit ${amount(found.raise_above, found.unit)}`}${alarms}`;
     chart.set(shown);
   }
@@ -107,7 +107,7 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
   };
 }
 
-/** What a chart shows of an answer. A value that is one place's own is carried on, with ±T round it. */
+/** The chart's content for an answer. The value of a single place is carried forward, with ±T around it. */
 function drawn(found, metric, colour, lastMs) {
   const [from, to, width] = [ms(found.since), Math.min(ms(found.until), Date.now()), found.bucket_ns / 1e6];
   const number = (value) => (value === null ? null : Number(value));

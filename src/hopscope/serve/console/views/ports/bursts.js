@@ -26,11 +26,11 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
     href: around,
     sort: "-start",
     onSort: (sort) => set({ burst: SORTS[sort.replace("-", "")] === "start" ? null : SORTS[sort.replace("-", "")] }),
-    empty: empty("No burst in this time range.", "A burst lasts from an alarm until it clears. Without limits there are none: set one on the page Limits, or enter a value in Above."),
+    empty: empty("No burst in this time range.", "A burst lasts from an alarm until it clears. Without limits there are no bursts: set one on the Limits page, or enter a value in Above."),
     columns: [
       { name: "start", title: "Began", cell: (each) => (each.start ? h("time", { datetime: each.start, title: moment(each.start) }, clock(each.start, 3)) : "before"), value: (each) => each.start },
       { name: "place", title: "Where", sorts: false, phone: "plain", cell: (each) => placeLink(each.node, each.port, each.queue, each.metric), value: (each) => `${each.node.name ?? each.node.id} ${each.port?.name ?? each.port?.id ?? ""} ${each.queue ?? ""}` },
-      { name: "metric", title: "What", sorts: false, phone: "plain", cell: (each) => words(each.metric) },
+      { name: "metric", title: "Metric", sorts: false, phone: "plain", cell: (each) => words(each.metric) },
       { name: "duration", title: "Lasted", number: true, ns: true, help: "By the switch's clock if its reports carry timestamps, else by the collector's", value: (each) => each.duration_ns,
         cell: (each) => (each.duration_ns === null ? h("b", { class: "bad" }, each.end ? "–" : "open") : h("span", { title: `by the clock of the ${each.clock}` }, duration(each.duration_ns), each.clock === "collector" ? " ≈" : "")) },
       { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
@@ -66,7 +66,7 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
         rows.element.hidden = trusted.hidden = true;
         message.hidden = false;
         box.note("");
-        fill(message, empty("Drops have no limit.", "Each one is an event: see the page Events."));
+        fill(message, empty("Drops have no limit.", "Each drop is an event: see the Events page."));
         return () => {};
       }
       return follow("/bursts", { metric, node: node || null, max_duration: longest.value, above: above.value, sort: order, limit: 100, ...fixed }, (data, error) => {

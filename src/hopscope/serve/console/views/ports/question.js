@@ -16,7 +16,7 @@ export function times(seconds = SECONDS) {
 }
 
 /**
- * Ask for an answer over the range; `on` is given each one, or the error. Returns what ends it.
+ * Ask for an answer over the range; `on` is given each one, or the error. Returns a function that stops it.
  * @param {string} route
  * @param {Record<string, any>} params
  * @param {(data: any, error: Error | null) => void} on

@@ -65,7 +65,7 @@ export function accessPart() {
     columns: [
       { name: "user", title: "User", cell: (each) => h("b", null, each.user), value: (each) => each.user },
       { name: "role", title: "Role", cell: (each) => each.role ?? "–" },
-      { name: "how", title: "By", cell: (each) => each.authenticated_by },
+      { name: "how", title: "Login", cell: (each) => each.authenticated_by },
       { name: "address", title: "From", cell: (each) => each.address },
       { name: "agent", title: "Browser", cell: (each) => h("span", { title: each.agent }, browserName(each.agent)), value: (each) => each.agent },
       { name: "seen", title: "Last seen", cell: (each) => ago(each.seen), value: (each) => each.seen },

@@ -28,15 +28,15 @@ export function clusterPart() {
   fill(box.body, rows.element, gone);
   return { elements: [about.element, box.element], update({ cluster }) {
     box.element.hidden = !cluster;
-    if (!cluster) return void fill(about.body, empty("This collector is alone.", "Several collectors can share configuration, questions and history through NATS:", "[cluster]\nname = \"dc1\"\nnats = [\"nats://127.0.0.1:4222\"]"));
+    if (!cluster) return void fill(about.body, empty("This collector is not in a cluster.", "Several collectors can share configuration, queries and history through NATS:", "[cluster]\nname = \"dc1\"\nnats = [\"nats://127.0.0.1:4222\"]"));
     const good = cluster.state === "joined" && !cluster.problem;
     fill(about.body, h("dl", { class: "facts" }, h("dt", null, "name"), h("dd", null, cluster.cluster), h("dt", null, "this member"), h("dd", null, cluster.member), h("dt", null, "NATS"), h("dd", null, h("code", null, cluster.nats)),
       h("dt", null, "state"), h("dd", null, h("span", { class: `chip dot ${good ? "good" : "warn"}` }, cluster.state === "away" ? "local only" : cluster.state), ` for ${lasting(cluster.since_ns)}`),
       h("dt", null, "configuration"), h("dd", null, `revision ${cluster.configuration?.revision ?? "–"}, newest ${cluster.configuration?.newest ?? "–"}`),
-      cluster.problem && [h("dt", null, "problem"), h("dd", { class: "bad" }, cluster.problem, h("b", null, " This collector goes on alone; hopscope cluster status says more."))]));
+      cluster.problem && [h("dt", null, "problem"), h("dd", { class: "bad" }, cluster.problem, h("b", null, " This collector continues alone; run hopscope cluster status for details."))]));
     const names = cluster.missing.filter((each) => each.state !== "drained").map((each) => each.name);
     gone.hidden = !names.length;
-    fill(gone, "A missing member keeps its share of keys, and answers name it. Start it again, or remove it for good: ", h("code", null, `hopscope cluster forget ${names[0]}`), ".");
+    fill(gone, "A missing member keeps its share of keys and is listed in answers. Start it again, or remove it permanently: ", h("code", null, `hopscope cluster forget ${names[0]}`), ".");
     rows.update([...cluster.members.map((each) => ({ ...each, there: true })), ...cluster.missing.map((each) => ({ ...each, there: false }))]);
   } };
 }

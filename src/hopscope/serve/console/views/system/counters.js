@@ -27,7 +27,7 @@ export function counterPart() {
     draw();
   } });
   const rows = table({
-    label: "Counters", key: (each) => `${each.process} ${counterName(each)}`, sort: param("sort"), empty: empty("No counter matches.", "Clear the search, or show those that are 0."), mood: (each) => (each.advice && each.per_second > 0 ? "bad" : ""),
+    label: "Counters", key: (each) => `${each.process} ${counterName(each)}`, sort: param("sort"), empty: empty("No counter matches.", "Clear the search, or include counters that are 0."), mood: (each) => (each.advice && each.per_second > 0 ? "bad" : ""),
     columns: [
       { name: "name", title: "Counter", cell: (each) => h("span", { class: "counter" }, h("code", null, counterName(each)), h("span", { class: "meaning" }, prose(each.help), each.meaning && prose(` \`${Object.values(each.label)[0]}\`: ${each.meaning}`)),
         each.advice && Number(each.value) > 0 && h("b", { class: "meaning" }, prose(`What to do: ${each.advice}.`))), value: counterName },
@@ -38,7 +38,7 @@ export function counterPart() {
     ],
   });
   const box = panel("Counters", { tools: exports("counters", { table: rows.export, json: () => items }) });
-  fill(box.body, h("div", { class: "filters" }, search, h("label", { class: "row" }, all, "include those that are 0")), rows.element);
+  fill(box.body, h("div", { class: "filters" }, search, h("label", { class: "row" }, all, "include counters that are 0")), rows.element);
 
   function draw() {
     const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,4 +1,4 @@
-/** Destinations: whether each takes its data, what waits for it, and what was lost. */
+/** Destinations: whether each accepts data, how many events wait for it, and how many were lost. */
 
 import { h, fill } from "../../lib/dom.js";
 import { exports } from "../../lib/export.js";
@@ -7,11 +7,11 @@ import { empty, panel } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
 const WHY = {
-  queue_full: "more than queue_rounds rounds waited", failed: "the destination rejected them",
-  expired: "deleted from history before they were sent", stopped: "they still waited when the collector stopped",
+  queue_full: "more than queue_rounds rounds were waiting", failed: "the destination rejected them",
+  expired: "deleted from history before they were sent", stopped: "not yet sent when the collector stopped",
 };
 const lost = (each) => Object.values(each.lost).reduce((sum, count) => sum + Number(count), 0);
-const accepts = (each) => (each.ok ? "accepts" : each.since ? "failing" : "not reached yet");
+const accepts = (each) => (each.ok ? "accepting" : each.since ? "failing" : "not reached yet");
 
 export function destinationPart() {
   const rows = table({
@@ -22,16 +22,16 @@ export function destinationPart() {
       { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.ok ? "good" : "bad"}` }, accepts(each)), value: accepts },
       { name: "since", title: "Since", cell: (each) => (each.since ? ago(each.since) : "–"), value: (each) => each.since },
       { name: "place", title: "Where", cell: (each) => h("code", null, each.place), value: (each) => each.place },
-      { name: "waiting", title: "Waiting", number: true, help: "Events of history that it has not confirmed", cell: (each) => (each.waiting_events === null ? "–" : si(each.waiting_events)), value: (each) => Number(each.waiting_events) },
+      { name: "waiting", title: "Waiting", number: true, help: "Events in history that it has not confirmed", cell: (each) => (each.waiting_events === null ? "–" : si(each.waiting_events)), value: (each) => Number(each.waiting_events) },
       { name: "sent", title: "Batches", number: true, cell: (each) => si(each.counters.sent_total), value: (each) => Number(each.counters.sent_total) },
       { name: "events", title: "Events", number: true, cell: (each) => si(each.counters.events_total), value: (each) => Number(each.counters.events_total) },
       { name: "bytes", title: "Bytes", number: true, cell: (each) => bytes(each.counters.bytes_total), value: (each) => Number(each.counters.bytes_total) },
       { name: "retried", title: "Retries", number: true, cell: (each) => si(each.counters.retried_total), value: (each) => Number(each.counters.retried_total) },
       { name: "lost", title: "Lost", number: true, value: lost, cell: (each) => h("span", { class: lost(each) ? "bad" : null, title: Object.keys(each.lost).map((name) => WHY[name]).join("; ") }, lost(each) ? `${si(lost(each))} (${Object.keys(each.lost).map(words).join(", ")})` : "0") },
-      { name: "problem", title: "Problem, and what to do", cell: (each) => (each.ok ? "–" : h("span", { class: "long" }, each.problem || "no answer yet", h("b", null, ". Check its address and the program there; events wait in history meanwhile."))), value: (each) => each.problem },
+      { name: "problem", title: "Problem, and what to do", cell: (each) => (each.ok ? "–" : h("span", { class: "long" }, each.problem || "no answer yet", h("b", null, ". Check its address and the service there; events wait in history meanwhile."))), value: (each) => each.problem },
     ],
   });
-  const box = panel("Destinations", { note: "events wait in history for one that does not answer, up to history.keep_days", tools: exports("destinations", { table: rows.export }) });
+  const box = panel("Destinations", { note: "events for a destination that does not answer wait in history, up to history.keep_days", tools: exports("destinations", { table: rows.export }) });
   fill(box.body, rows.element);
   return { elements: [box.element], update: (data) => rows.update(data.destinations) };
 }

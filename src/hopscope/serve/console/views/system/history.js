@@ -8,7 +8,7 @@ import { empty, figures, panel } from "../../lib/panel.js";
 export function historyPart() {
   const numbers = figures();
   const disk = panel("Disk of the data folder", { class: "w6" });
-  const kept = panel("What is kept", { class: "w6" });
+  const kept = panel("Retention", { class: "w6" });
   const lake = panel("Lake", { class: "w6", note: "shared history of several collectors" });
   const wrong = h("div", { class: "w12" });
   return { elements: [wrong, numbers.element, disk.element, kept.element, lake.element], update(data) {
@@ -29,17 +29,17 @@ export function historyPart() {
     ]);
     const bar = (part, of, mood) => h("span", { class: `wide-meter ${mood}` }, h("i", { style: { width: `${Math.min(100, (100 * part) / (of || 1))}%` } }));
     fill(disk.body, bar(used, history.total_bytes, low ? "hot" : ""), h("dl", { class: "facts" }, h("dt", null, "used"), h("dd", null, `${bytes(used)}, ${percent(used / history.total_bytes)}`),
-      h("dt", null, "kept free"), h("dd", null, history.kept_bytes === null ? "unknown without a collector" : `${bytes(history.kept_bytes)}: below it the oldest files are deleted, at half of it no events are written`),
+      h("dt", null, "kept free"), h("dd", null, history.kept_bytes === null ? "unknown without a collector" : `${bytes(history.kept_bytes)}: below it, the oldest files are deleted; below half of it, no events are written`),
       Object.entries(history.parts).map(([name, each]) => [h("dt", null, name), h("dd", null, `${bytes(each.bytes)} in ${each.files.toLocaleString("en")} files`)])));
     fill(kept.body, history.retention ? h("dl", { class: "facts" }, h("dt", null, "history.keep_days"), h("dd", null, `${history.retention.keep_days} days`), h("dt", null, "history.keep_bytes"), h("dd", null, bytes(history.retention.keep_bytes)),
-      h("dt", null, "history.keep_free"), h("dd", null, typeof history.retention.keep_free === "number" ? bytes(history.retention.keep_free) : history.retention.keep_free)) : h("p", { class: "note" }, "No collector runs: nothing is deleted."));
-    fill(lake.body, data.lake ? lakeFacts(data.lake) : empty("No lake is configured.", "With one, a lost disk loses no events, and several collectors have one history:", "[lake]\ncatalog = \"postgresql://hopscope@127.0.0.1/lake\"\ndata = \"/srv/lake\""));
+      h("dt", null, "history.keep_free"), h("dd", null, typeof history.retention.keep_free === "number" ? bytes(history.retention.keep_free) : history.retention.keep_free)) : h("p", { class: "note" }, "No collector is running: nothing is deleted."));
+    fill(lake.body, data.lake ? lakeFacts(data.lake) : empty("No lake is configured.", "With a lake, no events are lost with a disk, and several collectors share one history:", "[lake]\ncatalog = \"postgresql://hopscope@127.0.0.1/lake\"\ndata = \"/srv/lake\""));
   } };
 }
 
 function lakeFacts(lake) {
   const problems = [lake.problem, lake.maintenance?.problem, ...(lake.maintenance?.notes ?? [])].filter(Boolean);
   return h("dl", { class: "facts" }, h("dt", null, "place"), h("dd", null, h("code", null, lake.place)), h("dt", null, "state"), h("dd", null, h("span", { class: `chip dot ${lake.state === "writing" ? "good" : "warn"}` }, lake.state)),
-    h("dt", null, "on this disk alone"), h("dd", null, `${si(lake.lag_events)} events${Number(lake.lag_events) ? `, the oldest for ${Math.round(lake.lag_seconds)} s` : ""}`), h("dt", null, "lost"), h("dd", { class: Number(lake.lost_events) ? "bad" : null }, si(lake.lost_events)),
+    h("dt", null, "only on this disk"), h("dd", null, `${si(lake.lag_events)} events${Number(lake.lag_events) ? `, the oldest for ${Math.round(lake.lag_seconds)} s` : ""}`), h("dt", null, "lost"), h("dd", { class: Number(lake.lost_events) ? "bad" : null }, si(lake.lost_events)),
     problems.length ? [h("dt", null, "problems"), h("dd", { class: "bad" }, problems.join("; "))] : null);
 }

@@ -6,23 +6,23 @@ import { ago, bytes, clock, inLocalTime, percent, si, span } from "../../lib/for
 import { empty, figures, panel, prose } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
-const state = (each) => (each.stopped ? "left stopped" : each.alive ? "runs" : "ended");
+const state = (each) => (each.stopped ? "left stopped" : each.alive ? "running" : "exited");
 const stands = (each) => each.alive && each.tick_seconds !== null && each.tick_seconds > 5;
 
 export function processPart() {
   const numbers = figures();
   const health = healthPanel();
   const rows = table({
-    label: "Processes", key: (each) => each.name, mood: (each) => (each.alive || each.name === "standby" ? "" : "bad"), sort: "name", empty: empty("No process runs."),
+    label: "Processes", key: (each) => each.name, mood: (each) => (each.alive || each.name === "standby" ? "" : "bad"), sort: "name", empty: empty("No process is running."),
     columns: [
       { name: "name", title: "Process", cell: (each) => h("b", null, each.name), value: (each) => each.name },
       { name: "state", title: "State", phone: "plain", cell: (each) => h("span", { class: `chip dot ${each.alive ? "good" : each.name === "standby" ? "" : "bad"}` }, state(each)), value: state },
-      { name: "pid", title: "Pid", number: true, cell: (each) => each.pid ?? "–", value: (each) => each.pid },
-      { name: "cpu", title: "Processor", number: true, help: "Share of one processor over the last seconds", value: (each) => each.cpu_ratio,
+      { name: "pid", title: "PID", number: true, cell: (each) => each.pid ?? "–", value: (each) => each.pid },
+      { name: "cpu", title: "CPU", number: true, help: "Share of one CPU core over the last seconds", value: (each) => each.cpu_ratio,
         cell: (each) => (each.cpu_ratio === null ? "–" : h("span", null, h("span", { class: `meter ${each.cpu_ratio > 0.9 ? "hot" : ""}` }, h("i", { style: { width: `${Math.min(100, 100 * each.cpu_ratio)}%` } })), h("span", null, percent(each.cpu_ratio)))) },
       { name: "memory", title: "Memory", number: true, help: "Resident set; shared memory counts in each process", cell: (each) => (each.memory_bytes === null ? "–" : bytes(each.memory_bytes)), value: (each) => each.memory_bytes },
-      { name: "time", title: "Processor time", number: true, cell: (each) => (each.cpu_seconds === null ? "–" : span(each.cpu_seconds)), value: (each) => each.cpu_seconds },
-      { name: "tick", title: "Last tick", number: true, help: "Every loop reports once per second that it runs", value: (each) => each.tick_seconds,
+      { name: "time", title: "CPU time", number: true, cell: (each) => (each.cpu_seconds === null ? "–" : span(each.cpu_seconds)), value: (each) => each.cpu_seconds },
+      { name: "tick", title: "Last tick", number: true, help: "Every process loop reports once per second that it is running", value: (each) => each.tick_seconds,
         cell: (each) => (each.tick_seconds === null ? "–" : h("span", { class: stands(each) ? "warn" : null }, `${each.tick_seconds.toFixed(0)} s ago`)) },
       { name: "restarts", title: "Restarts", number: true, cell: (each) => h("span", { class: each.restarts ? "warn" : null }, String(each.restarts)), value: (each) => each.restarts },
       { name: "error", title: "Last exit", cell: (each) => each.last_error ?? "–" },
@@ -38,14 +38,14 @@ export function processPart() {
     numbers.update([
       { key: "ready", title: "Collector", value: data.ready ? "ready" : "not ready", mood: data.ready ? "good" : "bad", note: wrong.length ? `${wrong.length} of ${data.components.length} parts need attention` : `all ${data.components.length} parts are healthy` },
       { key: "up", title: "Running for", value: data.running && data.started ? ago(data.started).replace(" ago", "") : "–", note: data.started ? `since ${clock(data.started, 0)}` : "" },
-      { key: "cpu", title: "Processors", value: used ? used.toFixed(2) : "–", note: "in use by all processes" },
+      { key: "cpu", title: "CPU cores", value: used ? used.toFixed(2) : "–", note: "in use by all processes" },
       { key: "restarts", title: "Restarts", value: si(data.processes.reduce((sum, each) => sum + each.restarts, 0)), note: "of all processes" },
       { key: "version", title: "Version", value: data.version, note: data.data },
     ]);
     health.update(data);
     rows.update(data.processes);
     fill(listening.body, h("dl", { class: "facts" }, data.listeners.map((each) => [h("dt", null, each.kind), h("dd", null, h("code", null, each.url), each.output && [" → ", h("code", null, each.output)], ["udp", "ring", "mirror"].includes(each.kind) && h("span", { class: "soft" }, ` dialect ${each.dialect}`))]),
-      data.labels && [h("dt", null, "labels"), h("dd", null, h("code", null, data.labels))]), !data.listeners.length && !data.labels && h("p", { class: "note" }, "This collector listens nowhere."));
+      data.labels && [h("dt", null, "labels"), h("dd", null, h("code", null, data.labels))]), !data.listeners.length && !data.labels && h("p", { class: "note" }, "This collector does not listen on any address."));
   } };
 }
 

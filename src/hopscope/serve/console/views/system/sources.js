@@ -12,7 +12,7 @@ import { table } from "../../lib/table.js";
 const SORTS = { lost: "lost", received: "received", seen: "last_seen", address: "address" };
 const PAGE = 200;
 const share = (each) => Number(each.lost) / (Number(each.lost) + Number(each.received) || 1);
-const verdict = (each) => (each.silent ? "silent" : Number(each.lost) ? "loses reports" : Number(each.duplicate) > Number(each.received) / 100 ? "duplicates" : "whole");
+const verdict = (each) => (each.silent ? "silent" : Number(each.lost) ? "losing reports" : Number(each.duplicate) > Number(each.received) / 100 ? "duplicates" : "complete");
 
 export function sourcePart() {
   let end = () => {};
@@ -34,16 +34,16 @@ export function sourcePart() {
       { name: "hw", title: "hw id", number: true, sorts: false, cell: (each) => each.hw_id },
       { name: "verdict", title: "Complete?", sorts: false, cell: (each) => h("span", { class: `chip dot ${each.silent || share(each) > 0.001 ? "bad" : Number(each.lost) ? "warn" : "good"}` }, verdict(each)), value: verdict },
       { name: "received", title: "Received", number: true, cell: (each) => si(each.received), value: (each) => Number(each.received) },
-      { name: "lost", title: "Lost", number: true, help: "Missing by sequence number. Of all members, at most so many if one was restarted: it may have received some of them before", cell: (each) => (Number(each.lost) ? `${each.lost_at_most ? "at most " : ""}${si(each.lost)}, ${percent(share(each))}` : "0"), value: (each) => Number(each.lost) },
+      { name: "lost", title: "Lost", number: true, help: "Gaps in sequence numbers. For all members, an upper bound if a member was restarted: it may have received some of these reports before", cell: (each) => (Number(each.lost) ? `${each.lost_at_most ? "at most " : ""}${si(each.lost)}, ${percent(share(each))}` : "0"), value: (each) => Number(each.lost) },
       { name: "duplicate", title: "Duplicate", number: true, sorts: false, cell: (each) => si(each.duplicate), value: (each) => Number(each.duplicate) },
       { name: "reordered", title: "Reordered", number: true, sorts: false, cell: (each) => si(each.reordered), value: (each) => Number(each.reordered) },
-      { name: "clock", title: "Clock offset", number: true, ns: true, sorts: false, help: "Collector's time minus the switch's, the smallest among its newest events. It includes the time a report takes to arrive. It is large for a switch whose clock starts at boot.",
+      { name: "clock", title: "Clock offset", number: true, ns: true, sorts: false, help: "Collector time minus switch time: the smallest difference among the newest events, including the time a report takes to arrive. Large if the switch's clock starts at boot.",
         cell: (each) => (each.clock_offset_ns === null || each.clock_offset_ns === undefined ? "–" : Math.abs(Number(each.clock_offset_ns)) > 86_400e9 ? "own epoch" : duration(each.clock_offset_ns)), value: (each) => each.clock_offset_ns },
       { name: "seen", title: "Last report", number: true, cell: (each) => h("span", { title: moment(each.last_seen) }, ago(each.last_seen)), value: (each) => each.last_seen },
       { name: "first", title: "First report", number: true, sorts: false, cell: (each) => h("span", { title: moment(each.first_seen) }, ago(each.first_seen)), value: (each) => each.first_seen },
     ],
   });
-  const box = panel("Sources", { note: "each sequence space of reports: address, switch, hw id", tools: exports("sources", { table: rows.export }) });
+  const box = panel("Sources", { note: "one row per sequence space: address, switch, hw id", tools: exports("sources", { table: rows.export }) });
   fill(box.body, note, rows.element, more);
 
   function change() {
@@ -57,7 +57,7 @@ export function sourcePart() {
       more.hidden = data.items.length >= data.total || limit >= 1000;
       const silent = data.items.filter((each) => each.silent).length;
       const losing = data.items.filter((each) => Number(each.lost)).length;
-      note.textContent = !data.total ? "" : `${si(data.total)} source${data.total === 1 ? "" : "s"}. ${silent ? `${silent} silent` : "None is silent"}; ${losing ? `${losing} lost reports: their flows and queues may have been worse than what is shown` : "no report is missing by sequence number"}.`;
+      note.textContent = !data.total ? "" : `${si(data.total)} source${data.total === 1 ? "" : "s"}. ${silent ? `${silent} silent` : "None is silent"}; ${losing ? `${losing} lost reports: their flows and queues may have been worse than shown` : "there are no sequence gaps"}.`;
     });
   }
   change();
