@@ -40,9 +40,9 @@ def init(settings: SettingsOptions) -> None:
 
 @app.command()
 def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
-    """Print how far the lake has the events of this collector; waiting events are lost with its disk.
+    """Print the lake's progress with this collector's events; events that still wait exist only on its disk.
 
-    Exit status 1: the lake does not take them. 2: no collector with a lake runs.
+    Exit status 1: the lake is not accepting them. 2: no collector with a lake runs.
     """
     from ..lake.status import read_status
     from ..present.units import ago
@@ -95,7 +95,7 @@ def check(settings: SettingsOptions, form: FormatOption = Format.TABLE) -> None:
 
 @app.command()
 def compact(settings: SettingsOptions) -> None:
-    """Merge the small files of each day now, and delete what no query needs any more."""
+    """Merge the small files of each day now, and delete files that no query needs any more."""
     from ..lake.maintenance import maintain
 
     lake = _lake(settings.load())
@@ -139,8 +139,9 @@ def rebuild(settings: SettingsOptions) -> None:
 
 @app.command()
 def retire(settings: SettingsOptions, member: MemberArgument) -> None:
-    """Let another data folder become this member, because the one that the lake knows is gone. Its events
-    stay.
+    """Let another data folder take over this member's name, because the data folder that had it is lost.
+
+    The member's events stay in the lake.
     """
     from ..lake.members import retire as retired
 

@@ -40,7 +40,7 @@ PLUGINS = {
 TAG = "hopscope"
 _DATA_SOURCE = "${datasource}"
 _POINTS = 200
-"""Largest number of points in time of a status history; more would make its cells too thin to see."""
+"""Largest number of points in time of a status history: cells must stay a few pixels wide."""
 _PANELS: dict[Plot, Any] = {
     Plot.TIME_SERIES: timeseries.Panel,
     Plot.STAT: stat.Panel,

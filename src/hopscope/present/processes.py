@@ -20,7 +20,7 @@ class Process:
     pid: int | None
     alive: bool
     stopped: bool
-    """Whether the supervisor pauses before its next start, because it ended repeatedly."""
+    """Whether the supervisor leaves it stopped for a while, because it ended repeatedly."""
     restarts: int
     last_error: str | None
     """Why it ended last."""

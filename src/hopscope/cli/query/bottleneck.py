@@ -54,9 +54,10 @@ def bottleneck(
     """Attribute latency and loss to switches, ports and queues.
 
     Queues are ordered by their share of the latency of all packets in the time window, and by their share of
-    the drops. Without a window, live state counts since it began, and the last hour of history. The hops of a
-    flow are ordered by their share of its latency, next to the usual latency there. Two bounds of a value
-    are those of its bin. For a cluster, the answer comes from history, without live flows and gauges.
+    the drops. Without a window, the answer covers the whole live state, and the last hour of history. The
+    hops of a flow are ordered by their share of its latency, next to the usual latency there. A value printed
+    as a range lies in that bin of its histogram. For a cluster, the answer comes from history, without live
+    flows and gauges.
     """
     from ...present.collector_state import CollectorState
 

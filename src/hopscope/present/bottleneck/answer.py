@@ -94,7 +94,7 @@ def network(
     limit: int | None = None,
 ) -> NetworkAttribution:
     """The attribution of the network's latency from `start_ns` to `end_ns`, with at most `limit` places of
-    each kind. Without `start_ns`, it covers the live state since it began, and the last LATELY_NS of history.
+    each kind. Without `start_ns`, it covers the whole live state, and the last LATELY_NS of history.
 
     `state` None: from history alone, as for a cluster.
 
