@@ -186,7 +186,7 @@ def test_rows_with_one_key_do_not_pile_up(demo: Any, browser: Any) -> None:
 
 EVENTS: list[tuple[dict[str, Any], list[list[str]]]] = [
     ({"kind": "gap", "value": 2, "previous": 1015}, [["Reports lost", "2"], ["First number lost", "1015"]]),
-    ({"kind": "silent", "value": 0, "previous": 5.21e9}, [["Last report", "5.21 s before"]]),
+    ({"kind": "silent", "value": 0, "previous": 5.21e9}, [["Last report", "5.21 s earlier"]]),
     ({"kind": "returned", "value": 0, "previous": 10.9e9}, [["Silent for", "10.9 s"]]),
     ({"kind": "drop", "value": 200, "previous": 0}, [["Drop reason", "200"]]),
     ({"kind": "adapted", "value": 1500, "previous": 1000}, [["Factor of limits", "1.5"], ["Before", "1"]]),
