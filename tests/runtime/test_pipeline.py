@@ -12,7 +12,7 @@ import pytest
 
 from hopscope.detect.counters import INDEX, attach_counters
 from hopscope.detect.flows.tables import live_flows
-from hopscope.detect.records import EVENT, EVENT_VERSION, Kind
+from hopscope.detect.records import EVENT, EVENT_VERSION, Kind, Metric
 from hopscope.history.files.journal_file import read_journals
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.memory.ring import RingReader, attach_ring
@@ -68,10 +68,10 @@ def test_every_frame_is_counted() -> None:
 @pytest.mark.parametrize("hours", [1, -1, 24])
 def test_a_clock_that_is_set_ends_nothing(hours: int) -> None:
     """Flows and ports expire, sources become silent and values are pushed as late as if it had not been, but
-    for the time in which a table is swept.
+    for the time in which a table is swept. Records of flows have their true durations.
     """
 
-    def found(step_ns: int) -> tuple[list[tuple[Any, ...]], list[int]]:
+    def found(step_ns: int) -> tuple[list[tuple[Any, ...]], list[int], list[int]]:
         blocks: list[Records] = []
         settings = SETTINGS.model_copy(
             update={"detect": SETTINGS.detect.model_copy(update={"push_seconds": 4.0, "idle_seconds": 12.0})}
@@ -93,13 +93,17 @@ def test_a_clock_that_is_set_ends_nothing(hours: int) -> None:
         names = ("kind", "metric", "src_lo", "node_id", "port", "sequence")
         what = zip(*(events[name].tolist() for name in names), strict=True)
         each = sorted(zip(what, (events["time_ns"] - began).tolist(), strict=True))
-        return [key[:-1] for key, _ in each], [time for _, time in each]
+        records = events[(events["kind"] == Kind.FLOW_RECORD) & (events["metric"] == Metric.FLOW_PATH)]
+        lasted = sorted((records["time_ns"] - records["previous"].astype(np.int64)).tolist())
+        return [key[:-1] for key, _ in each], [time for _, time in each], lasted
 
-    plain, times = found(0)
+    plain, times, durations = found(0)
     assert {Kind.NEW_KEY, Kind.PUSH, Kind.FLOW_RECORD, Kind.SILENT} <= {kind for kind, *_ in plain}
-    other, moved = found(hours * HOUR_NS)
+    other, moved, lasted = found(hours * HOUR_NS)
     assert other == plain
     assert np.abs(np.array(times) - moved).max() <= SECOND // 2
+    assert durations[-1] > SECOND
+    assert np.abs(np.array(durations) - lasted).max() <= SECOND // 2
 
 
 def test_readers_see_only_what_the_journal_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

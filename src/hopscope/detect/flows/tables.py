@@ -86,7 +86,7 @@ def set_times(tables: dict[str, Region], now_ns: int, step_ns: int) -> None:
     """
     for kind, region in tables.items():
         rows = region[kind]
-        for name in ("last_ns", "pushed_ns"):
+        for name in ("first_ns", "last_ns", "pushed_ns"):
             if name in (rows.dtype.names or ()):
                 times = rows[name]
                 times[(times != 0) & (np.abs(times - now_ns) > STEP_NS // 2)] += step_ns
