@@ -49,7 +49,7 @@ def claim(interface: str, output: str) -> socket.socket:
 
 
 def _process(name: str) -> str:
-    """The process that has the claim, as ` (process 123)`; empty: unknown here."""
+    """The process that has the claim, such as ` (process 123)`; empty: unknown here."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
         asking.connect(name)

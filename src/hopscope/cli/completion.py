@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "_HOPSCOPE_COMPLETE"
-"""Variable of the environment with the instruction, as `complete_bash`."""
+"""Environment variable with the instruction, such as `complete_bash`."""
 TABLE = Path(__file__).with_name("completion.json")
 """`words` by placeholder, and `commands` by name (`""`, `query`, `query events`, …): `help`; `options`, each
 [names, value, whether it is repeatable, help]; `arguments`, of each its value.

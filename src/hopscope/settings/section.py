@@ -92,7 +92,7 @@ def kind_of(values: Mapping[str, object], kinds: Iterable[str]) -> str:
 
 
 def _free_space(value: object) -> object:
-    """Bytes, or a part of the file system, as `5%`."""
+    """Bytes, or a percentage of the file system, such as `5%`."""
     try:
         if isinstance(value, str) and value.endswith("%"):
             share = float(value.removesuffix("%"))
@@ -108,11 +108,11 @@ def _free_space(value: object) -> object:
 
 
 FreeSpace = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_free_space)]
-"""Free space of a file system: bytes, or a percentage of its size as `5%`."""
+"""Free space of a file system: bytes, or a percentage of its size such as `5%`."""
 
 
 def _number(value: object) -> object:
-    """A number may be written as a text with its base, as `0x17`."""
+    """The integer of a text, whose prefix may name its base, such as `0x17`; other values as they are."""
     if not isinstance(value, str):
         return value
     try:

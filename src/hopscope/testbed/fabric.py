@@ -137,7 +137,7 @@ def slot_bytes(mtu: int) -> int:
 
 
 def _interface(topology: Topology, row: int) -> str:
-    """Name of a switch port's interface, as `leaf-0.3`: the switch's name and the port's number."""
+    """Name of a switch port's interface, such as `leaf-0.3`: the switch's name and the port's number."""
     node, number = int(topology.ports[row]["node_id"]), int(topology.ports[row]["number"])
     named = f"{topology.switch_name(node)}.{number}"
     return named if len(named) <= _MAX_INTERFACE_NAME else f"switch{node}.{number}"

@@ -133,7 +133,7 @@ class Collector:
         self._feed: Feed | None = None
         self._cursor: Cursor = {}
         self.missed = 0
-        """Number of events that were overwritten before they were read here; history still has them."""
+        """Number of events that came too fast to be read here; history still has them."""
 
     def wait(self, turn: Any) -> None:
         """Wait until it receives; `turn(text)` is called with its latest log line. Raises DemoError."""

@@ -41,7 +41,7 @@ class Listeners:
         self.interfaces: Interfaces | None = None
         """Once open, if a listener receives on an interface: readable when `follow` should be called."""
         self.urls = [url(listen) for listen in settings.listen]
-        """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
+        """Addresses on which reports are received, such as `udp://127.0.0.1:32766`."""
 
     def probe(self) -> None:
         """Bind everything once. Raises CaptureError, before anything is compiled, if a port is in use."""

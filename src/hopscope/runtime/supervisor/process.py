@@ -305,7 +305,7 @@ class Supervisor:
 
     @property
     def listening(self) -> list[str]:
-        """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
+        """Addresses on which reports are received, such as `udp://127.0.0.1:32766`."""
         return self._listeners.urls
 
     def _write_owner(self) -> None:

@@ -133,7 +133,7 @@ def elsewhere(path: str, model: type[BaseModel], origin: str = "") -> str:
 
 
 def _settings(model: type[BaseModel], above: str = "") -> Iterator[str]:
-    """Every setting of a model, as `serve.port`, `listen[].port`, `export.NAME.kind`."""
+    """Every setting of a model, such as `serve.port`, `listen[].port`, `export.NAME.kind`."""
     for name, field in model.model_fields.items():
         key = f"{above}{name}"
         yield key

@@ -43,7 +43,7 @@ class Loaded:
     file: Path | None
     """The file that was read."""
     origins: dict[str, str]
-    """Key, as `detect.flow_rows`, to the file, variable or flag that set it; others have their default."""
+    """The file, variable or flag that set a key such as `detect.flow_rows`; other keys have their default."""
 
 
 def _unnamed_file() -> Path | None:
@@ -65,8 +65,8 @@ def load(
 ) -> Loaded:
     """Settings from all sources.
 
-    `flags` are (flag, dotted key, value), as `("--port", "serve.port", 80)`; None means that the flag was not
-    given.  A `file` that is named must exist.  Raises ConfigError with a line for every error.
+    `flags` are (flag, dotted key, value), such as `("--port", "serve.port", 80)`; None means that the flag
+    was not given. A `file` that is named must exist. Raises ConfigError with a line for every error.
     """
     environment = os.environ if environment is None else environment
     if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
@@ -161,7 +161,7 @@ def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, Keys, str]
 
 
 def _named(values: object) -> frozenset[str]:
-    """Variables that secrets are in, as `env:HOPSCOPE_DB_PASSWORD`: they are no settings."""
+    """Variables that hold secrets, named as `env:HOPSCOPE_DB_PASSWORD`: they are not settings."""
     return frozenset(re.findall(r"\benv:(\w+)", str(values)))
 
 

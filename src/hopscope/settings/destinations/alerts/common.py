@@ -25,7 +25,7 @@ _RULE = re.compile(r"(?:(\w+):)?(\w+)(?:(>=|<=)(\d+))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`[KIND:]METRIC[>=VALUE]`, or a kind, as `queue_occupancy>=5000`."""
+    """`[KIND:]METRIC[>=VALUE]`, or a kind; for example `queue_occupancy>=5000`."""
 
     kind: str
     """Empty: `name` is a kind or a metric."""
