@@ -14,7 +14,7 @@ class ApiError extends Error {
 }
 
 /**
- * Path of a GET with its query. `scope`: the route may be asked of the whole cluster, and is if the address says so.
+ * Path of a GET with its query. `scope`: the route supports the whole cluster; it covers the cluster if the address has `scope=cluster`.
  * @param {string} route below /api/v0, as "/flows"
  * @param {Record<string, any>} [params] null, undefined and "" are left out; arrays are repeated
  * @param {{scope?: boolean}} [options]
@@ -57,12 +57,12 @@ export async function send(method, address, body, { signal, raw = false } = {}) 
 
 const answers = new Set();
 
-/** Call `on(question, cluster)` for every answer that says which members of the cluster it covers; null: it ended. */
+/** Call `on(question, cluster)` for every answer that states which members of the cluster it covers; null: the question has ended. */
 export function followAnswers(on) {
   answers.add(on);
 }
 
-/** Check whether an answer says so. `question`: a route that is polled, or a watched path. */
+/** Check whether an answer states its members. `question`: a route that is polled, or a watched path. */
 export function hear(question, body) {
   if (body === null || Array.isArray(body.cluster?.answered)) for (const on of answers) on(question, body?.cluster ?? null);
 }

@@ -9,7 +9,7 @@ import { go } from "./address.js";
  * @property {string} name
  * @property {string} title
  * @property {(row: T) => any} cell text or node
- * @property {(row: T) => any} [value] what CSV has and sorting compares; without it `cell`
+ * @property {(row: T) => any} [value] the value for CSV and sorting; without it, `cell`
  * @property {boolean} [number] right-aligned; sorts descending first
  * @property {boolean} [ns] its value is in ns: its name ends in `_ns` in CSV
  * @property {boolean} [sorts]
@@ -20,7 +20,7 @@ import { go } from "./address.js";
 /**
  * @template T
  * @param {object} options
- * @param {string} options.label what the rows are
+ * @param {string} options.label name of the table, for screen readers
  * @param {Column<T>[]} options.columns
  * @param {(row: T) => string} options.key
  * @param {(row: T) => string | null} [options.href] where a row leads

@@ -57,7 +57,7 @@ function showStores(place) {
   return { end: stop };
 }
 
-/** The page of a store is at the collector that has it. */
+/** A store's page is served by the collector that has the store. */
 function storeLink({ name, own, collector, error }) {
   const there = own ? null : consoleOf(collector) ?? (/^https?:\/\//.test(collector) ? collector : null);
   if (error || (!own && !there)) return name;

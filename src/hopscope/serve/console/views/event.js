@@ -17,7 +17,7 @@ export const title = ({ parts }) => `Event ${parts[1]}`;
 export async function show(place, { parts, query }) {
   const id = parts[1];
   const member = query.get("member");
-  const far = asksCluster() || isElsewhere({ member });  // its number is another event's at this member
+  const far = asksCluster() || isElsewhere({ member });  // at this member, the same number is another event
   const ask = (more) => get(path(`/events/${encodeURIComponent(id)}${more}`, far ? { member, scope: "cluster" } : {}));
   const again = () => fillIn();
   let alarm = null;

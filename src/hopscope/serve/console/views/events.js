@@ -1,4 +1,4 @@
-/** Events: history and what happens now in one list, open alarms, and silences. */
+/** Events: history and live events in one list, open alarms, and silences. */
 
 import { h, fill, say } from "../lib/dom.js";
 import { here, set } from "../lib/address.js";

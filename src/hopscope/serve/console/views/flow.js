@@ -104,7 +104,7 @@ export function show(place, address) {
   };
 }
 
-/** Follow live values; a past moment is only read once. */
+/** Follow live values; a past moment is read only once. */
 function follow(question, at, on) {
   if (!at || at === "now") return watch(question, on);
   let over = false;

@@ -94,7 +94,7 @@ export function show(place, address) {
   } };
 }
 
-/** Other pages name a switch and a port of it: words of the search. Returns whether the address has changed. */
+/** Turn the switch and port that other pages put into the address into search terms. Returns whether the address has changed. */
 function adopt(query) {
   if (!query.has("node") && !query.has("egress")) return false;
   const node = query.get("node");

@@ -75,7 +75,7 @@ export async function show(place) {
   return { end: () => [end, unfollow, unkey, limits.end].forEach((each) => each()), change: begin };
 }
 
-/** The port of this name; of this number, if no port has it as its name. */
+/** The port with this name, otherwise the port with this number. */
 export function portOf(ports, text) {
   return ports.find((each) => each.name === text) ?? ports.find((each) => String(each.id) === text);
 }

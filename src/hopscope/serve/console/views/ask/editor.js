@@ -27,7 +27,7 @@ export function editor({ label, run }) {
   function put(text, from = area.selectionStart, to = area.selectionEnd) {
     area.focus();
     area.setSelectionRange(from, to);
-    // the one way to change a text area that can be undone by the viewer
+    // the only way to change a text area that the user can undo
     if (!document.execCommand("insertText", false, text)) area.setRangeText(text, from, to, "end");
     written();
   }
@@ -76,7 +76,7 @@ export function editor({ label, run }) {
       written();
     },
     focus: () => area.focus(),
-    /** Put a name where the cursor is, with a space in front if it would stick to a word. */
+    /** Insert a name at the cursor, with a space in front if a word precedes it. */
     insert(name) {
       const before = area.value.slice(0, area.selectionStart);
       put((/[\w)]$/.test(before) ? " " : "") + name);

@@ -74,7 +74,7 @@ export function savedQueries({ text, open }) {
   };
 }
 
-/** Ask for a name; null: the viewer has changed their mind. */
+/** Ask for a name; null: the user cancelled. */
 function named(before) {
   return new Promise((resolve) => {
     const field = h("input", { name: "name", required: true, maxlength: 80, pattern: "[^\\/]+", value: before });

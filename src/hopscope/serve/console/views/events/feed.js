@@ -1,4 +1,4 @@
-/** Rows of events: loaded from history page by page, new ones in front as they come, alike ones joined. */
+/** Rows of events: loaded from history page by page, new ones in front as they arrive, similar ones grouped. */
 
 import { get } from "../../lib/api.js";
 import { watch } from "../../lib/live.js";
@@ -6,7 +6,7 @@ import { ms, nodeName, portName } from "../../lib/format.js";
 import { whatOf } from "../../lib/event_text.js";
 import { isLive, pageOf } from "./question.js";
 
-/** Rows that are kept: older ones are loaded again when they are asked for. */
+/** Rows kept in memory; older ones are loaded again when needed. */
 const MOST = 5000;
 
 /**

@@ -13,7 +13,7 @@ const PAGE = 100;
 /** Seconds of the chart while no range is chosen. */
 const LIVE_SECONDS = 900;
 
-/** Kinds that the address asks for: those it names, else the notable ones, or all. */
+/** Kinds selected by the address: the ones it names, otherwise the notable ones, or all. */
 function kindsOf(query) {
   const named = query.getAll("kind");
   const kinds = named.length ? named : query.get("all") ? [...NOTABLE, ...ROUTINE] : NOTABLE;
@@ -21,7 +21,7 @@ function kindsOf(query) {
   return severity ? kinds.filter((each) => INFO.has(each) === (severity === "info")) : kinds;
 }
 
-/** Parameters of the API that the filters stand for. */
+/** API parameters for the filters. */
 function filtersOf(query) {
   const kinds = kindsOf(query);
   return {

@@ -138,7 +138,7 @@ function portTable(metric) {
       { name: "port", title: "Port", cell: (row) => (row.port ? h("a", { href: pageOf(row) }, portName(row.port)) : "unknown"), value: (row) => (row.port ? portName(row.port) : null) },
       { name: "next", title: "To", cell: (row) => (row.next ? nodeName(row.next) : row.port ? "hosts" : "–") },
       { name: "highest", title: titleOf(metric), number: true, cell: (row) => valueText(row.values[metric].highest, metric), value: (row) => row.values[metric].highest },
-      { name: "flows", title: "Flows", number: true, cell: (row) => row.flows, help: "Live flows through it" },
+      { name: "flows", title: "Flows", number: true, cell: (row) => row.flows, help: "Live flows through this port" },
     ],
   });
   return { element: grid.element, update: (items, port) => {

@@ -64,8 +64,8 @@ export function groupTable(onSort) {
       { name: "flows", title: "Flows", number: true, cell: (each) => si(each.flows), value: (each) => each.flows },
       { name: "packets", title: "Reports", number: true, value: (each) => Number(each.packets), cell: (each) =>
         h("span", null, h("span", { class: "meter" }, h("i", { style: { width: `${(100 * Number(each.packets)) / sum}%` } })), h("span", null, si(each.packets))) },
-      { name: "share", title: "Of the largest", number: true, sorts: false, value: (each) => Number(each.packets) / sum, cell: (each) => percent(Number(each.packets) / sum) },
-      { name: "latency", title: "Highest now", number: true, ns: true, help: "Highest latency: the latest of each live flow, the highest of each past flow; by switch or port, that of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
+      { name: "share", title: "Of the largest", number: true, sorts: false, help: "Reports as a share of those of the largest group", value: (each) => Number(each.packets) / sum, cell: (each) => percent(Number(each.packets) / sum) },
+      { name: "latency", title: "Highest latency", number: true, ns: true, help: "Highest latency: the latest of each live flow, the highest of each past flow; by switch or port, that of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
       { name: "mean_latency", title: "Mean latency", number: true, ns: true, help: "Of all reports of these flows", cell: (each) => time(each.latency_mean_ns), value: (each) => each.latency_mean_ns },
     ],
   });

@@ -73,7 +73,7 @@ export function lossPanel() {
     { name: "total", title: "Total", number: true, cell: (each) => h("a", { href: link("/events", { kind: "drop", node: each.node?.name ?? each.node?.id }) }, si(each.total)), value: (each) => each.total },
   ] });
   const lost = table({ label: "Reports lost", key: (each) => each.key, columns: [
-    { name: "source", title: "Reports lost from, or at", cell: (each) => h("a", { href: link("/system", { part: "sources" }) }, each.name), value: (each) => each.name },
+    { name: "source", title: "Reports lost, by source or worker", cell: (each) => h("a", { href: link("/system", { part: "sources" }) }, each.name), value: (each) => each.name },
     { name: "lost", title: "Reports", number: true, cell: (each) => `${each.at_most ? "at most " : ""}${si(each.lost)}`, value: (each) => Number(each.lost) },
     { name: "share", title: "Share", number: true, cell: (each) => (each.share === null ? "–" : percent(each.share)), value: (each) => each.share },
   ] });

@@ -20,7 +20,7 @@ const CHARTS = [
 /** Charts without a value are left out. */
 const RARE = new Set(["drop", "label_latency", "label_age"]);
 const BUCKETS = 180;
-/** A port that has been silent for longer has no value now. */
+/** A port that has been silent for longer than this has no present value. */
 const STALE_MS = 15_000;
 
 export function seriesPanel(node, port, labels) {

@@ -15,7 +15,7 @@ const SORTS = { start: "start", duration: "duration", peak: "peak" };
 /** @param {{fixed?: Record<string, any>, title?: string}} [options] `fixed`: parameters of every question */
 export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
   const longest = h("select", { "aria-label": "Duration", onchange: () => set({ longest: longest.value || null }) }, LONGEST.map(([value, text]) => h("option", { value }, text)));
-  const above = h("input", { type: "number", min: "0", placeholder: "limit of alarms", onchange: () => set({ above: above.value || null }) });
+  const above = h("input", { type: "number", min: "0", placeholder: "alarm limit", onchange: () => set({ above: above.value || null }) });
   const trusted = h("p", { class: "note", hidden: true });
   const message = h("div", { hidden: true });
   let answer = null;
@@ -28,16 +28,16 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
     onSort: (sort) => set({ burst: SORTS[sort.replace("-", "")] === "start" ? null : SORTS[sort.replace("-", "")] }),
     empty: empty("No burst in this time range.", "A burst lasts from an alarm until it clears. Without limits there are no bursts: set one on the Limits page, or enter a value in Above."),
     columns: [
-      { name: "start", title: "Began", cell: (each) => (each.start ? h("time", { datetime: each.start, title: moment(each.start) }, clock(each.start, 3)) : "before"), value: (each) => each.start },
+      { name: "start", title: "Start", cell: (each) => (each.start ? h("time", { datetime: each.start, title: moment(each.start) }, clock(each.start, 3)) : "before"), value: (each) => each.start },
       { name: "place", title: "Where", sorts: false, phone: "plain", cell: (each) => placeLink(each.node, each.port, each.queue, each.metric), value: (each) => `${each.node.name ?? each.node.id} ${each.port?.name ?? each.port?.id ?? ""} ${each.queue ?? ""}` },
       { name: "metric", title: "Metric", sorts: false, phone: "plain", cell: (each) => words(each.metric) },
-      { name: "duration", title: "Lasted", number: true, ns: true, help: "By the switch's clock if its reports carry timestamps, else by the collector's", value: (each) => each.duration_ns,
+      { name: "duration", title: "Duration", number: true, ns: true, help: "By the switch's clock if its reports carry timestamps, else by the collector's", value: (each) => each.duration_ns,
         cell: (each) => (each.duration_ns === null ? h("b", { class: "bad" }, each.end ? "–" : "open") : h("span", { title: `by the clock of the ${each.clock}` }, duration(each.duration_ns), each.clock === "collector" ? " ≈" : "")) },
       { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, sorts: false, cell: (each) => amount(each.limit, each.unit), value: (each) => each.limit },
-      { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events there, while it lasted", value: (each) => each.flows,
+      { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events at this place during the burst", value: (each) => each.flows,
         cell: (each) => h("span", { title: each.contributors.map((one) => flowText(one.flow)).join("\n") }, each.flows === null ? "–" : String(each.flows)) },
-      { name: "contributors", title: "Slowest flow there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
+      { name: "contributors", title: "Slowest flow", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
         cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 1).map(contributor)) },
     ],
   });

@@ -1,4 +1,4 @@
-/** Sources: whether the data of each can be trusted: lost, duplicate, silent. */
+/** Sources: whether the data of each is complete: lost and duplicate reports, silence. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
