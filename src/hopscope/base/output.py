@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 
 def write_output(path: Path, text: str) -> None:
     """Write a file. An OSError names it, and leaves no part of one that was not there before."""
-    existed = path.exists()
+    is_new = not os.path.lexists(path)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        if not existed:
-            path.unlink(missing_ok=True)
+        if is_new:
+            with suppress(OSError):
+                path.unlink()
         raise OSError(error.errno, f"cannot be written ({error.strerror})", str(path)) from error
