@@ -42,8 +42,10 @@ def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], ident: npt.NDArray[A
     """The numbers of places; UNKNOWN stands for unknown parts."""
     port, ident = port.astype(np.int64), np.asarray(ident, np.int64)
     low = port + 1 << _PORT_AT | ident + 1
-    low = np.where(port > _MOST_PORT, _ALONE | port & _ID, low)
-    low = np.where(ident > _MOST_QUEUE, _ALONE | _BUFFER | ident & _ID, low)
+    for part, most, marks in ((port, _MOST_PORT, _ALONE), (ident, _MOST_QUEUE, _ALONE | _BUFFER)):
+        large = part > most
+        if large.any():
+            low = np.where(large, marks | part & _ID, low)
     return np.asarray(node.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64))
 
 

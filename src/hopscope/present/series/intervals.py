@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...detect.records import MEASURED, Kind
-from .places import OF_FLOWS, WITH_IDENT, Place, times_ns
+from ...history.reading.highest import WITH_IDENT
+from .places import OF_FLOWS, Place, times_ns
 
 if TYPE_CHECKING:
     from ...history.reading.table import Table

@@ -8,6 +8,7 @@ from typing import Any
 from ...detect.places import places_of
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters, Flow
+from ...history.reading.highest import WITH_IDENT
 from .intervals import (
     ALARM_KINDS,
     STORING_KINDS,
@@ -19,7 +20,7 @@ from .intervals import (
     place_of_row,
 )
 from .peaks import add_peaks
-from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, times_ns
+from .places import DROP, OF_FLOWS, Buckets, Place, place_rows, times_ns
 from .samples import Samples
 
 MOST_ALARMS = 10_000

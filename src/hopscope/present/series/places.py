@@ -20,8 +20,6 @@ PLACE_METRICS = (
 )
 """Metrics of a port, queue or buffer; `drop` counts drop reports."""
 METRICS = (*PLACE_METRICS, "flow_latency")
-WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
-"""Metrics whose places have a queue or a buffer."""
 OF_FLOWS = ("hop_latency", "flow_latency")
 """Metrics of which each flow has its own stored value."""
 _WIDTHS = (
