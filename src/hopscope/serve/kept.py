@@ -13,7 +13,7 @@ T = TypeVar("T")
 MOST = 64
 """Maximum number of cached answers."""
 BUDGET = 0.25
-"""Share of a processor that renewing all cached answers together may take. The time for which an answer waits
+"""Share of a core that renewing all cached answers together may take. The time for which an answer waits
 for a processor on a busy machine does not count.
 """
 WATCHED_SECONDS = 15.0

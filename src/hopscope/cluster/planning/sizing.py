@@ -1,7 +1,7 @@
 """How large a cluster has to be: members, NATS, PostgreSQL, S3, network, disk and memory.
 
 All results are computed from costs measured on one core (`COSTS`), and from assumptions that the plan lists.
-With R reports/s, E events/s, n members that are up, and the share h of a processor that stays free:
+With R reports/s, E events/s, n members that are up, and the share h of a core that stays free:
 
     processors         P = R (path + several) + E (journal + archive + lake + stream)       [cores]
     members            n = max(P / (cores (1 - h)),             processors

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAUSE = loop.Pause(seconds=0.0005, below=1)
 CALM = loop.Pause(seconds=loop.QUICK_SECONDS, below=1)
-"""Used after a silence: polling empty queues every 0.5 ms takes 5 % of a processor, every 2.5 ms 2 %."""
+"""Used after a silence: polling empty queues every 0.5 ms takes 5 % of a core, every 2.5 ms 2 %."""
 BUSY_NS = 100_000_000
 TICK_NS = 100_000_000
 WORKERS_SECONDS = 5.0

@@ -19,7 +19,7 @@ class ProcessBook:
         self._newer: tuple[float, dict[int, float]] = (0.0, {})
 
     def read(self) -> list[tuple[Process, float | None]]:
-        """Each process with its share of a processor (None: not known yet); empty if no collector answers."""
+        """Each process with its share of a core (None: not known yet); empty if no collector answers."""
         try:
             found = processes_of(control.request(self._folder, {"status": {}})["processes"])
         except (control.ControlError, KeyError):

@@ -1,6 +1,6 @@
 """What settings, fields of the API, and members of enumerations mean: the docstrings below them.
 
-Pydantic would read them at every start (`use_attribute_docstrings`), in 0.1 s of a processor, although only
+Pydantic would read them at every start (`use_attribute_docstrings`), in 0.1 s of CPU time, although only
 help, documentation and editors show them.
 """
 
