@@ -191,7 +191,7 @@ def test_an_alarm_is_acknowledged_once_and_taken_back(api: Witness, enter: Calla
     """
     page, viewer = enter("ada"), enter("vera")
     page.open(f"{api.url}/events?part=alarms&metric=hop_latency")
-    page.click("[aria-label='Open alarms'] button", "Acknowledge")
+    page.click("[aria-label='Open alarms'] td button", "Acknowledge")
     page.type("INC-7, optics")
     page.run(TWICE % ("dialog button", "Acknowledge"))
     page.see("[aria-label='Open alarms'] td", "INC-7, optics")
