@@ -25,6 +25,11 @@ _PORT_AT, _MOST_PORT, _MOST_QUEUE = 9, 0xFFFE, 0xFF
 _ALONE, _BUFFER, _ID = 1 << 31, 1 << 30, (1 << 30) - 1
 
 
+def ascending(place: Place) -> tuple[int, ...]:
+    """Sort key of a place: unknown ports, queues and buffers come first."""
+    return tuple(UNKNOWN if part is None else part for part in place)
+
+
 def ports_of(port: npt.NDArray[Any]) -> Ints:
     """Ports of records, with UNKNOWN for NO_PORT."""
     return np.where(port == NO_PORT, UNKNOWN, port.astype(np.int64))
@@ -66,8 +71,7 @@ def parts_of(keys: Words) -> tuple[Ints, Ints, Ints]:
 
 def keys_of_places(places: Sequence[Place]) -> Words:
     """The numbers of some places."""
-    rows = [[UNKNOWN if part is None else part for part in place] for place in places]
-    return keys_of(*np.array(rows, np.int64).reshape(-1, 3).T)
+    return keys_of(*np.array([ascending(place) for place in places], np.int64).reshape(-1, 3).T)
 
 
 def places_of(keys: Words) -> list[Place]:

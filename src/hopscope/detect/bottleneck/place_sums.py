@@ -65,12 +65,12 @@ def _summed(keys: Words, *columns: Words) -> tuple[Words, ...]:
 def gauges_of(ports: Records, places: Sequence[Place]) -> dict[Place, tuple[Gauge, Gauge]]:
     """(Occupancy, utilisation) of places, if PORT records have them."""
     by_port = queues_by_port(ports)
-    nodes, idents, unknown = ports["node_id"], ports["ident"], np.full(len(ports), UNKNOWN)
+    nodes, idents = ports["node_id"], ports["ident"]
     of_queue = keys_of_places([(node, port if by_port else None, queue) for node, port, queue in places])
     of_link = keys_of_places([(node, port, None) for node, port, _ in places])
-    rows = keys_of(nodes, ports_of(ports["port"]) if by_port else unknown, idents)
-    queues = _gauges(ports, PortKind.QUEUE, rows, of_queue)
-    links = _gauges(ports, PortKind.EGRESS, keys_of(nodes, idents, unknown), of_link)
+    port = ports_of(ports["port"]) if by_port else np.full(len(ports), UNKNOWN)
+    queues = _gauges(ports, PortKind.QUEUE, keys_of(nodes, port, idents), of_queue)
+    links = _gauges(ports, PortKind.EGRESS, keys_of(nodes, idents), of_link)
     return {
         place: (queues.get(queue, Gauge()), links.get(link, Gauge()))
         for place, queue, link in zip(places, of_queue.tolist(), of_link.tolist(), strict=True)

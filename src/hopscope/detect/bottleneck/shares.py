@@ -17,7 +17,7 @@ import numpy as np
 
 from ..distributions.quantiles import Distribution, Quantile
 from ..flows.reading.flow_hops import NO_QUEUE, FlowHops
-from ..places import Place, Words, keys_of_places, places_of
+from ..places import Place, Words, ascending, keys_of_places, places_of
 from ..records import NO_PORT
 from ..sink.records import Measure
 
@@ -309,7 +309,7 @@ def of_sums(sums: Sums, limit: int | None = None) -> list[QueueShare]:
 def _ranked(found: Sequence[QueueShare]) -> list[QueueShare]:
     total = sum(entry.latency_sum_ns for entry in found)
     shares = [replace(entry, share=entry.latency_sum_ns / total if total else 0.0) for entry in found]
-    return sorted(shares, key=lambda entry: (-entry.latency_sum_ns, _sortable(entry.place)))
+    return sorted(shares, key=lambda entry: (-entry.latency_sum_ns, ascending(entry.place)))
 
 
 def slow_above(end_to_end: Distribution | None) -> int | None:
@@ -320,7 +320,3 @@ def slow_above(end_to_end: Distribution | None) -> int | None:
     if largest is None or median is None:
         return None
     return round(min(largest.estimate, SLOW_MEDIANS * median.estimate))
-
-
-def _sortable(place: Place) -> tuple[int, ...]:
-    return tuple(-1 if part is None else part for part in place)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ...detect.places import Place
+from ...detect.places import Place, ascending
 from ...detect.records import MEASURED, Kind, Metric
 
 if TYPE_CHECKING:
@@ -60,11 +60,6 @@ class Highest:
             return row.highest == 0, -row.events if by == "events" else 0, -row.highest, ascending(row.place)
 
         return cls(total, sorted(rows, key=rank)[:limit], whole)
-
-
-def ascending(place: Place) -> tuple[int, ...]:
-    """Sort key of a place: unknown ports and queues come first."""
-    return tuple(-1 if part is None else part for part in place)
 
 
 def values_sql(metric: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.places import keys_of_places, parts_of
+from ...detect.places import ascending, keys_of_places, parts_of
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
-from ...history.reading.highest import By, ascending
+from ...history.reading.highest import By
 from .over_time import Values
 from .places import DROP, Buckets, Place, place_rows, times_ns
 from .samples import Sample, Samples

@@ -159,7 +159,7 @@ class Samples:
         now_ns, rows = self._state.labels.copy()
         if not len(rows):
             return
-        keys = keys_of(rows["node_id"], ports_of(rows["port"]), np.full(len(rows), UNKNOWN))
+        keys = keys_of(rows["node_id"], ports_of(rows["port"]))
         fresh = now_ns - rows["received_ns"] < FRESH_NS
         yield "label_latency", keys[fresh], rows["latency_ns"][fresh]
         yield "label_occupancy", keys[fresh], rows["occupancy"][fresh]
@@ -169,10 +169,9 @@ class Samples:
 
 
 def _port_keys(rows: Records, kind: PortKind, by_port: bool) -> Words:
-    unknown = np.full(len(rows), UNKNOWN)
     if kind == PortKind.EGRESS:
-        return keys_of(rows["node_id"], rows["ident"], unknown)
+        return keys_of(rows["node_id"], rows["ident"])
     if kind == PortKind.BUFFER:
-        return keys_of(rows["node_id"], unknown, rows["ident"])
+        return keys_of(rows["node_id"], np.full(len(rows), UNKNOWN), rows["ident"])
     port = rows["key"] >> np.uint64(40) & np.uint64(0xFFFF) if by_port else rows["port"]
     return keys_of(rows["node_id"], ports_of(port), rows["ident"])
