@@ -17,8 +17,8 @@ import pytest
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.membership import drain
 from hopscope.cluster.membership.drain import Drain, Drains, Progress, follow
+from hopscope.cluster.membership.drain_request import Wish, decode, remember, remembered
 from hopscope.cluster.membership.members import Directory
-from hopscope.cluster.membership.wish import Wish, decode, remember, remembered
 from hopscope.cluster.process import Condition, Context, Part
 from hopscope.detect.records import SOURCE
 from hopscope.history.follow import EventFollower

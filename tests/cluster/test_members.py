@@ -14,10 +14,10 @@ from hopscope.cluster.buckets import Bucket
 from hopscope.cluster.connection import ClusterError, Connection
 from hopscope.cluster.counters import CLUSTER_COUNTERS
 from hopscope.cluster.membership.drain import Drains
+from hopscope.cluster.membership.drain_request import Wish
 from hopscope.cluster.membership.members import Directory, MemberRecord, Seat, decode
 from hopscope.cluster.membership.overview import look
 from hopscope.cluster.membership.part import Membership, place_of
-from hopscope.cluster.membership.wish import Wish
 from hopscope.cluster.process import Condition
 from hopscope.serve import readiness
 from support.cluster import Member, make, running, settings_of, with_nats

@@ -15,11 +15,11 @@ import pytest
 
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.process import Context
-from hopscope.cluster.questions.answer import Questions
-from hopscope.cluster.questions.answer_history import HistoryAnswerer
-from hopscope.cluster.questions.ask import Asker
-from hopscope.cluster.questions.history_question import HistoryQuestion
-from hopscope.cluster.questions.members_history import MembersHistory
+from hopscope.cluster.queries.client import Asker
+from hopscope.cluster.queries.history_handler import HistoryAnswerer
+from hopscope.cluster.queries.history_query import HistoryQuestion
+from hopscope.cluster.queries.members_history import MembersHistory
+from hopscope.cluster.queries.server import Questions
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.errors import HistoryError
 from hopscope.history.query import History

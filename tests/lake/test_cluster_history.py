@@ -14,12 +14,12 @@ import pytest
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.membership.members import Directory
 from hopscope.cluster.process import Context
-from hopscope.cluster.questions.answer import Questions
-from hopscope.cluster.questions.answer_history import HistoryAnswerer
-from hopscope.cluster.questions.ask import Asker
-from hopscope.cluster.questions.history import LakeHistory, open_history
-from hopscope.cluster.questions.history_question import MOST_FLOWS
-from hopscope.cluster.questions.tails import TailAnswerer
+from hopscope.cluster.queries.client import Asker
+from hopscope.cluster.queries.history import LakeHistory, open_history
+from hopscope.cluster.queries.history_handler import HistoryAnswerer
+from hopscope.cluster.queries.history_query import MOST_FLOWS
+from hopscope.cluster.queries.server import Questions
+from hopscope.cluster.queries.tails import TailAnswerer
 from hopscope.detect.detector import Detector
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.catalog import Lake, create
@@ -163,7 +163,7 @@ def test_flows_have_the_packets_of_live_ones(cluster: Running, monkeypatch: pyte
         row["highest_latency"] = max(row["highest_latency"] or 0, *(each for _, each in live.values()))
         row["members"] = sorted({*row["members"], *live})
     for most in (MOST_FLOWS, 1):
-        monkeypatch.setattr("hopscope.cluster.questions.history.MOST_FLOWS", most)
+        monkeypatch.setattr("hopscope.cluster.queries.history.MOST_FLOWS", most)
         assert flows() == expected
     assert flows(end=2**62) == before
     for member in cluster.members.values():

@@ -19,7 +19,7 @@ import pytest
 
 from hopscope.base.deadline import Deadline
 from hopscope.history.errors import TooLargeError
-from hopscope.lake import messages, reader, reading
+from hopscope.lake import messages, reader, reader_process
 from hopscope.lake.catalog import Lake, create
 from hopscope.lake.database import LakeError
 from hopscope.lake.reader import LakeReader
@@ -52,9 +52,9 @@ def test_questions_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None
             answer.wait(30)
             raise LakeError("no answer")
 
-    monkeypatch.setattr(reading, "Lake", Hanging)
-    monkeypatch.setattr(reading, "AWAY_SECONDS", 60.0)
-    process = reading.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
+    monkeypatch.setattr(reader_process, "Lake", Hanging)
+    monkeypatch.setattr(reader_process, "AWAY_SECONDS", 60.0)
+    process = reader_process.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
 
     def ask(_: int) -> str:
         ours, theirs = Pipe()
@@ -98,9 +98,9 @@ def test_a_store_that_fails_costs_no_connection(
             error.status_code = status  # type: ignore[attr-defined]
         raise error
 
-    monkeypatch.setattr(reading, "Lake", Opened)
-    monkeypatch.setattr(reading, "take", fail)
-    process = reading.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
+    monkeypatch.setattr(reader_process, "Lake", Opened)
+    monkeypatch.setattr(reader_process, "take", fail)
+    process = reader_process.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
     for _ in range(2):
         ours, theirs = Pipe()
         with ours:
@@ -116,12 +116,12 @@ def test_a_question_that_needs_too_much_memory_says_so(monkeypatch: pytest.Monke
     def fail(*_: object) -> None:
         raise duckdb.OutOfMemoryException("failed")
 
-    monkeypatch.setattr(reading, "Lake", lambda *_, **__: SimpleNamespace(connection=duckdb.connect()))
-    monkeypatch.setattr(reading, "take", fail)
+    monkeypatch.setattr(reader_process, "Lake", lambda *_, **__: SimpleNamespace(connection=duckdb.connect()))
+    monkeypatch.setattr(reader_process, "take", fail)
     ours, theirs = Pipe()
     with ours:
         ours.send(nothing)
-        reading.Reading(messages.Begin(SETTINGS, 1 << 28, 1)).answer(theirs)
+        reader_process.Reading(messages.Begin(SETTINGS, 1 << 28, 1)).answer(theirs)
         error = ours.recv().error
     assert isinstance(error, TooLargeError)
     assert str(error) == "the query needs too much memory: failed"

@@ -16,7 +16,7 @@ from hopscope.history.reading.table import Table
 from hopscope.history.sandbox.processes import Sandbox, SqlError
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake, create
 from hopscope.lake.database import LakeError
-from hopscope.lake.questions import Tail
+from hopscope.lake.queries import Tail
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.sql import LakeSql
 from support.event_make import Events, random_events

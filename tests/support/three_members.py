@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import httpx
 import numpy as np
 
-from hopscope.cluster.questions.answers import ClusterAnswer
+from hopscope.cluster.queries.cluster_answer import ClusterAnswer
 from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, ReportBatch
 

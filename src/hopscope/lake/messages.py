@@ -1,4 +1,4 @@
-"""The messages between a `LakeReader` and the process that reads for it (`reading`), except snapshots."""
+"""The messages between a `LakeReader` and its process (`reader_process`), except snapshots."""
 
 from __future__ import annotations
 

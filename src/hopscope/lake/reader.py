@@ -1,4 +1,4 @@
-"""Queries of the lake, each of one snapshot. They run in a separate process, see `reading`."""
+"""Queries of the lake, each of one snapshot. They run in a separate process, see `reader_process`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LakeReader:
     ) -> None:
         self.settings = settings
         self._begin = Begin(settings, memory_bytes, threads or 2)
-        self._process = Child(f"{__package__}.reading", begin=self._began)
+        self._process = Child(f"{__package__}.reader_process", begin=self._began)
         self._prepared = 0
         """Pid of the process that is prepared."""
         self._lock = threading.Lock()

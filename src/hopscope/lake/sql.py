@@ -16,7 +16,7 @@ from ..history.sandbox.query import FilesError
 from .catalog import store_statements
 from .database import LakeError
 from .extensions import extension_files
-from .questions import Tail, TailRequest, Tails
+from .queries import Tail, TailRequest, Tails
 from .reader import LakeReader
 from .snapshot import LakeSnapshot
 

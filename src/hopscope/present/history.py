@@ -17,8 +17,8 @@ from .events import event_object, node_object, wide
 from .select import EventFilter
 
 if TYPE_CHECKING:
+    from ..history.history_like import HistoryLike
     from ..history.query import History
-    from ..history.questions import HistoryLike
     from ..history.reading.table import Table
     from ..history.sandbox.query import ParquetFile
 

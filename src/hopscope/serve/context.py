@@ -20,7 +20,7 @@ from fastapi import Depends, HTTPException, Request
 
 from ..base.names import Names
 from ..base.process import control_client as control
-from ..cluster.questions.answers import ClusterHistory
+from ..cluster.queries.cluster_answer import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors
 from ..operators.audit import Author

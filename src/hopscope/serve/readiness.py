@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..base.many import many
 from ..base.process import control_client as control
-from ..cluster.membership.wish import remembered
+from ..cluster.membership.drain_request import remembered
 from ..cluster.status import read_status
 from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS

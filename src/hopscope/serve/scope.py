@@ -16,14 +16,14 @@ from pydantic import BaseModel, TypeAdapter
 
 from ..base.names import Names
 from ..cluster.merge.rules import MOST_ROWS, Rule, query_of
-from ..cluster.questions.answers import ClusterAnswer, ClusterHistory
+from ..cluster.queries.cluster_answer import ClusterAnswer, ClusterHistory
 from ..present.history import Past
 from ..settings.collector import Settings
 
 if TYPE_CHECKING:
-    from ..cluster.questions.ask import Asker, Gathered
-    from ..cluster.questions.history import SharedLake
-    from ..cluster.questions.parts import Answer
+    from ..cluster.queries.client import Asker, Gathered
+    from ..cluster.queries.history import SharedLake
+    from ..cluster.queries.parts import Answer
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Scope = Literal["member", "cluster"]
@@ -72,7 +72,7 @@ class ClusterScope:
         with self._lock:
             if self._asker is None:
                 from ..cluster.connection import Connection
-                from ..cluster.questions.ask import Asker
+                from ..cluster.queries.client import Asker
 
                 who = f"{self._settings.member_name} serve"
                 self._asker = Asker(Connection(self._settings.cluster, who, keep=True))
@@ -80,7 +80,7 @@ class ClusterScope:
 
     def history(self) -> ClusterHistory:
         """The history of all members, for one request."""
-        from ..cluster.questions.history import SharedLake, open_history
+        from ..cluster.queries.history import SharedLake, open_history
 
         asker = self.asker
         with self._lock:

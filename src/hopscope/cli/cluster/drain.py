@@ -50,8 +50,8 @@ def drain(
     Exit status: 0; 1 if a step was not done in time, which the output names.
     """
     from ...cluster.membership.drain import follow
+    from ...cluster.membership.drain_request import Wish
     from ...cluster.membership.members import Directory
-    from ...cluster.membership.wish import Wish
     from .owners import give_away
 
     loaded = settings.load()

@@ -20,7 +20,7 @@ from .options import Answer, FlowIdOption, HistoryOptions, Scope, Window, flow_n
 
 if TYPE_CHECKING:
     from ...base.names import Names
-    from ...history.questions import HistoryLike
+    from ...history.history_like import HistoryLike
     from ...history.reading.filters import Flow
     from ...present.collector_state import CollectorState
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...base.names import Names
-    from ...cluster.questions.answers import ClusterHistory
-    from ...history.questions import HistoryLike
+    from ...cluster.queries.cluster_answer import ClusterHistory
+    from ...history.history_like import HistoryLike
     from ...history.reading.table import Table
     from ...settings.collector import Settings
 
@@ -186,8 +186,8 @@ def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
     if not settings.cluster.enabled:
         raise HopscopeError("--scope cluster: this collector is in no cluster: set cluster.nats")
     from ...cluster.connection import Connection
-    from ...cluster.questions.ask import Asker
-    from ...cluster.questions.history import open_history
+    from ...cluster.queries.client import Asker
+    from ...cluster.queries.history import open_history
 
     with (
         closing(Asker(Connection(settings.cluster, "query"))) as asker,

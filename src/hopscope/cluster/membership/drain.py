@@ -30,9 +30,9 @@ from ..buckets import Bucket
 from ..connection import ClusterError, Connection
 from ..process import Context, Part
 from ..setup import lacking
+from .drain_request import FILE_NAME, MAX_BYTES, Wish, decode, remember, remembered
 from .members import Directory, as_text
 from .route import Route
-from .wish import FILE_NAME, MAX_BYTES, Wish, decode, remember, remembered
 
 Stage = Literal["live", "withdrawing", "silence", "flushing", "drained"]
 QUIET_SECONDS = 2.0

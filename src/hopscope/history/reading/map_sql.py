@@ -1,7 +1,7 @@
 """SELECTs for a map of the network at a past moment: values of places, steps of paths, and activity over
 time.
 
-Each reads EVENTS, see `event_questions`.
+Each reads EVENTS, see `event_queries`.
 """
 
 from __future__ import annotations

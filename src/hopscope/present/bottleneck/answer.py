@@ -36,7 +36,7 @@ from ..collector_state import CollectorState
 from ..series.places import times_ns
 
 if TYPE_CHECKING:
-    from ...history.questions import HistoryLike
+    from ...history.history_like import HistoryLike
     from ...history.reading.filters import Filters, Flow
     from ...history.reading.highest import Highest
 

@@ -14,7 +14,7 @@ from .live import Snapshot, bounded
 from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, united
 
 if TYPE_CHECKING:
-    from ...history.questions import HistoryLike
+    from ...history.history_like import HistoryLike
     from ...history.reading.table import Table
 
 LOOK_BACK_NS = 300 * 10**9

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_PORT, NO_VALUE, Kind, Metric
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Flow
 from ...settings.limits import LimitSettings
 from ...wire.records import Records

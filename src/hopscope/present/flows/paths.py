@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base.names import Names
 from ...detect.records import Kind, Metric
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Flow
 from ..events import node_object
 from ..text import ns_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...detect.records import Kind, Metric
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters
 from .elsewhere import end_elsewhere
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, is_measured, joined, place_of_row

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ...detect.records import ClearReason, Kind
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters
 from .intervals import Interval, alarms, event_rows, is_measured, place_of_row
 from .places import OF_FLOWS, Place

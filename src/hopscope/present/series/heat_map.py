@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...detect.places import ascending, keys_of_places, parts_of
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters
 from ...history.reading.highest import By
 from .over_time import Values

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...detect.places import places_of
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters, Flow
 from ...history.reading.highest import WITH_IDENT
 from .intervals import (

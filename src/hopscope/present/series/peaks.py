@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ...detect.records import Kind
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters
 from .intervals import ALARM_KINDS, Interval, event_rows, place_of_row
 from .places import Place

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...detect.records import MEASURED, Kind
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters
 from ...settings.limits import (
     SWITCH_METRICS,

@@ -14,7 +14,7 @@ from ...cluster.process import Condition, Context, Part
 from .child import Child
 
 if TYPE_CHECKING:
-    from ...cluster.questions.answer import Answerer
+    from ...cluster.queries.server import Answerer
 
 
 SILENT_SECONDS = 60.0
@@ -54,7 +54,7 @@ def parts(context: Context) -> list[Part]:
     from ...cluster.membership.drain import Drain
     from ...cluster.membership.part import Membership
     from ...cluster.owners.file import OwnersPart
-    from ...cluster.questions.answer import Questions
+    from ...cluster.queries.server import Questions
 
     answerers = {
         "api": partial(_api, context),
@@ -93,7 +93,7 @@ def _global_parts(context: Context) -> list[Part]:
 def _api(context: Context) -> Answerer:
     """Answers API requests through a separate application."""
     from ...base.names import DISCOVERED, Names
-    from ...cluster.questions.answer_api import ApiAnswerer
+    from ...cluster.queries.api_handler import ApiAnswerer
     from ...serve.api import create_app
     from ...serve.overview.snapshot import FOR_MERGING
 
@@ -124,14 +124,14 @@ def _changed_ns(path: Path | None) -> int | None:
 
 def _history(context: Context) -> Answerer:
     """Answers queries of history from the data folder."""
-    from ...cluster.questions.answer_history import HistoryAnswerer
+    from ...cluster.queries.history_handler import HistoryAnswerer
 
     return HistoryAnswerer(context.data, context.name, context.settings.serve.sql_memory_bytes)
 
 
 def _tail(context: Context) -> Answerer:
     """Answers with events that the lake does not have yet."""
-    from ...cluster.questions.tails import TailAnswerer
+    from ...cluster.queries.tails import TailAnswerer
 
     return TailAnswerer(context.data, context.name, context.incarnation)
 

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from ...cluster.merge.rules import rule_of
-from ...cluster.questions.answers import ClusterAnswer
+from ...cluster.queries.cluster_answer import ClusterAnswer
 from ...settings.configuration.errors import did_you_mean
 from ..context import Context
 from ..description import ERROR

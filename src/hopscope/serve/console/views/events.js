@@ -13,7 +13,7 @@ import { filters } from "./events/filters.js";
 import { acknowledge, silence } from "./events/forms.js";
 import { histogram } from "./events/histogram.js";
 import { eventList } from "./events/list.js";
-import { histogramOf, isLive } from "./events/question.js";
+import { histogramOf, isLive } from "./events/requests.js";
 import { silencePart } from "./events/silences.js";
 
 export const title = "Events";

@@ -4,7 +4,7 @@ import { get } from "../../lib/api.js";
 import { watch } from "../../lib/live.js";
 import { ms, nodeName, portName } from "../../lib/format.js";
 import { whatOf } from "../../lib/event_text.js";
-import { isLive, pageOf } from "./question.js";
+import { isLive, pageOf } from "./requests.js";
 
 /** Rows kept in memory; older ones are loaded again when needed. */
 const MOST = 5000;

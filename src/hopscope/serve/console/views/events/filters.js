@@ -4,7 +4,7 @@ import { h, fill } from "../../lib/dom.js";
 import { here, set } from "../../lib/address.js";
 import { words } from "../../lib/format.js";
 import { tabs } from "../../lib/panel.js";
-import { METRICS, NOTABLE, ROUTINE } from "./question.js";
+import { METRICS, NOTABLE, ROUTINE } from "./requests.js";
 
 const GROUPS = [["", "One by one"], ["place", "By place"], ["kind", "By kind"]];
 const TEXTS = [["node", "Switch", "any switch"], ["port", "Port", "any port"], ["prefix", "Network", "10.0.0.0/8"], ["q", "Text", "in loaded rows"]];

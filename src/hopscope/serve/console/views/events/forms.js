@@ -6,7 +6,7 @@ import { sentence, words } from "../../lib/format.js";
 import { consoleOf, isElsewhere } from "../../lib/members.js";
 import { toast } from "../../lib/panel.js";
 import { mayChange, session } from "../../lib/session.js";
-import { METRICS, NOTABLE, ROUTINE } from "./question.js";
+import { METRICS, NOTABLE, ROUTINE } from "./requests.js";
 
 const SPANS = [["1h", "1 hour"], ["4h", "4 hours"], ["12h", "12 hours"], ["1d", "1 day"], ["7d", "7 days"], ["30d", "30 days"]];
 

@@ -29,9 +29,9 @@ from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
-from .answers import ClusterAnswer
-from .ask import REJECTED, Asker
-from .history_question import MOST_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuestion
+from .client import REJECTED, Asker
+from .cluster_answer import ClusterAnswer
+from .history_query import MOST_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuestion
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
 
@@ -42,7 +42,7 @@ MOST_DROPS = 100_000
 
 
 class MembersHistory:
-    """See `history.questions.HistoryLike`. If NATS is unreachable, answers are from `folder` alone."""
+    """See `history.history_like.HistoryLike`. If NATS is unreachable, answers are from `folder` alone."""
 
     def __init__(self, folder: Path, member: str, asker: Asker, deadline: Deadline | None = None) -> None:
         """`deadline`: a deadline that the caller has started; None: a new one for each question."""

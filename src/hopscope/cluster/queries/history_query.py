@@ -14,7 +14,7 @@ from ...detect.distributions.quantiles import By, Distribution
 from ...detect.flows.flow_id import FlowIds
 from ...detect.records import Kind, Metric
 from ...history.errors import HistoryError
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters, Flow, to_ns
 from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor

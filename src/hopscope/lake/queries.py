@@ -19,7 +19,7 @@ from ..base.names import Names
 from ..detect.records import EVENT, PATH_PART
 from ..history.columns import COLUMNS
 from ..history.errors import HistoryError
-from ..history.reading.event_questions import EventQuestions, Identity
+from ..history.reading.event_queries import EventQuestions, Identity
 from ..history.reading.filters import Filters, to_ns
 from ..history.reading.long_paths import add_long_paths
 from ..history.reading.page import Order

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.cluster.connection import MEMBER, MORE, Connection
 from hopscope.cluster.membership.members import MemberRecord, Seat
-from hopscope.cluster.questions.ask import ASK
+from hopscope.cluster.queries.client import ASK
 from hopscope.fabric.load import Load
 from support.cluster import make, settings_of
 from support.collector_process import Collector
@@ -196,7 +196,7 @@ def site() -> Iterator[Site]:
 def main() -> None:
     """Grow the cluster, and measure at each size."""
     bench, _ = Bench.start(
-        "cluster_questions",
+        "cluster_queries",
         "time of a question with `scope=cluster` to the API of one member, which asks all "
         "members over NATS and merges their answers; compared with the same question to that "
         "member alone. Three members are collectors; the rest are stubs that return the answer "

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.cluster.questions.history_question import HistoryQuestion
-from hopscope.cluster.questions.members_history import MembersHistory
-from hopscope.cluster.questions.parts import Answer
-from hopscope.cluster.questions.tables import Rows, encode
+from hopscope.cluster.queries.history_query import HistoryQuestion
+from hopscope.cluster.queries.members_history import MembersHistory
+from hopscope.cluster.queries.parts import Answer
+from hopscope.cluster.queries.tables import Rows, encode
 from hopscope.detect.places import places_of
 from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.history.query import History

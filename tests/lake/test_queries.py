@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.cluster.questions.tails import TailAnswerer, after_marks, decode, request_json
+from hopscope.cluster.queries.tails import TailAnswerer, after_marks, decode, request_json
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.query import Flow
 from hopscope.history.reading.map_sql import STEP_KINDS
 from hopscope.history.reading.page import Order
 from hopscope.lake.catalog import Lake, create
-from hopscope.lake.questions import LakeQuestions, Tail, TailRequest
+from hopscope.lake.queries import LakeQuestions, Tail, TailRequest
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.snapshot import LakeSnapshot, take
 from hopscope.settings.lake import LakeSettings
@@ -58,7 +58,7 @@ class Cluster:
         return found
 
     @property
-    def questions(self) -> LakeQuestions:
+    def queries(self) -> LakeQuestions:
         return LakeQuestions(self.reader, self.tails)
 
     @cached_property
@@ -150,7 +150,7 @@ def test_events_are_all_there_once(cluster: Cluster, order: Any) -> None:
     asked for: those of the lake and those that it does not have yet.
     """
     expected = in_order(cluster.rows, order)
-    found = table_rows(cluster.questions.events(limit=None, order=order))
+    found = table_rows(cluster.queries.events(limit=None, order=order))
     assert [{name: row[name] for name in expected[0]} for row in found] == expected
 
 
@@ -165,7 +165,7 @@ def test_filters_and_pages(cluster: Cluster, which: int) -> None:
         found: list[Row] = []
         after = None
         while True:
-            table = cluster.questions.events(
+            table = cluster.queries.events(
                 limit=max(7, len(expected) // 3), order=order, after=after, **filters
             )
             found += table_rows(table)
@@ -186,16 +186,16 @@ def test_summary_and_paths(cluster: Cluster, which: int) -> None:
     """Counts by kind, metric and day, and whole paths, are those of all rows."""
     filters, rows = chosen(cluster, which)
     counts = Counter((row["time"] // DAY_NS, row["kind"], row["metric"]) for row in rows)
-    found = table_rows(cluster.questions.summary(bucket_seconds=86_400, **filters))
+    found = table_rows(cluster.queries.summary(bucket_seconds=86_400, **filters))
     assert {(row["bucket"] // DAY_NS, row["kind"], row["metric"]): row["events"] for row in found} == counts
-    plain = table_rows(cluster.questions.summary(**filters))
+    plain = table_rows(cluster.queries.summary(**filters))
     assert sum(row["events"] for row in plain) == len(rows)
     assert min(row["first"] for row in plain) == min(row["time"] for row in rows)
     paths = sorted(
         (row for row in rows if row["path"] is not None),
         key=lambda row: (row["time"], row["member"], row["incarnation"], row["shard"], row["sequence"]),
     )
-    found = table_rows(cluster.questions.paths(limit=None, **filters))
+    found = table_rows(cluster.queries.paths(limit=None, **filters))
     assert found == [{name: row[name] for name in found[0]} for row in paths]
 
 
@@ -217,7 +217,7 @@ def test_flows_are_those_of_all_members(cluster: Cluster, which: int) -> None:
             for metric in ("flow_path", "flow_latency"):
                 if row["metric"] == metric:
                     one[metric] = max(one.get(metric, 0), row["value"])
-    found = table_rows(cluster.questions.flows(limit=None, **filters))
+    found = table_rows(cluster.queries.flows(limit=None, **filters))
     assert len(found) == len(flows) > 0
     assert [row["last"] for row in found] == sorted((row["last"] for row in found), reverse=True)
     several = 0
@@ -254,14 +254,14 @@ def test_hops_and_peaks(cluster: Cluster) -> None:
             hops[row["node_id"], row["port"]].append(row["value"])
         if row["metric"] == "queue_occupancy" and row["kind"] != "flow_record":
             queues[row["node_id"], row["port"], row["ident"]].append(row["value"])
-    found = table_rows(cluster.questions.hops(limit=None))
+    found = table_rows(cluster.queries.hops(limit=None))
     assert [row["highest"] for row in found] == sorted(map(max, hops.values()), reverse=True)
     assert {(row["node_id"], row["port"]): (row["events"], row["highest"]) for row in found} == {
         place: (len(values), max(values)) for place, values in hops.items()
     }
     for row in found:
         assert row["mean"] == pytest.approx(np.mean(hops[row["node_id"], row["port"]]))
-    found = table_rows(cluster.questions.peaks("queue_occupancy", limit=None))
+    found = table_rows(cluster.queries.peaks("queue_occupancy", limit=None))
     assert {(row["node_id"], row["port"], row["ident"]): row["highest"] for row in found} == {
         place: max(values) for place, values in queues.items() if place[0] is not None
     }
@@ -276,7 +276,7 @@ def test_flows_of_a_step_are_those_of_all_members_once(cluster: Cluster) -> None
             flow = tuple(row[name] for name in ("src", "dst", "sport", "dport", "proto"))
             flows[row["node_id"], row["port"]].add(flow)
     found = defaultdict(list)
-    for row in cluster.questions.steps().rows():
+    for row in cluster.queries.steps().rows():
         found[row["node_id"], row["port"]].append(row["flows"])
     assert found.keys() == flows.keys()
     alone = {place: counts[0] for place, counts in found.items() if len(counts) == 1}
@@ -294,14 +294,14 @@ def test_labels_and_coverage(cluster: Cluster) -> None:
                 periods[row["time"], row["node_id"], row["port"]].append(row)
             if row["metric"] == "label_coverage":
                 coverage.append((row["time"], row["ident"], row["value"] / 1e6, row["previous"] / 1e6))
-    found = table_rows(cluster.questions.labels(limit=None))
+    found = table_rows(cluster.queries.labels(limit=None))
     assert len(found) == len(periods)
     for row in found:
         rows = periods[row["time"], row["node_id"], row["port"]]
         assert row["labels"] == max(each["ident"] for each in rows)
         latency = [each["value"] for each in rows if each["metric"] == "label_latency"]
         assert row["latency_ns"] == max(latency, default=None)
-    found = table_rows(cluster.questions.coverage(limit=None))
+    found = table_rows(cluster.queries.coverage(limit=None))
     shown = [(row["time"], row["intervals"], row["coverage"], row["lowest"]) for row in found]
     assert sorted(shown) == sorted(coverage)
 
@@ -312,7 +312,7 @@ def test_a_window_reads_its_days_alone(cluster: Cluster) -> None:
     day = middle // DAY_NS * DAY_NS
     expected = [row for row in cluster.rows if day <= row["time"] < day + DAY_NS]
     cluster.requests.clear()
-    table = cluster.questions.summary(start=day, end=day + DAY_NS)
+    table = cluster.queries.summary(start=day, end=day + DAY_NS)
     assert sum(table["events"].tolist()) == len(expected) > 0
 
     window = f"time >= make_timestamp_ns({day}) AND time < make_timestamp_ns({day + DAY_NS})"
@@ -349,10 +349,10 @@ def test_a_member_that_commits_between_the_snapshot_and_its_tail(cluster: Cluste
     cluster.before_tails = write
     try:
         for _ in range(2):
-            table = cluster.questions.events(limit=None, order="sequence")
+            table = cluster.queries.events(limit=None, order="sequence")
             keys = list(zip(*(table[name].tolist() for name in ("member", "shard", "sequence")), strict=True))
             assert len(keys) == len(set(keys)) == len(cluster.rows)
-            assert sum(cluster.questions.summary()["events"].tolist()) == len(cluster.rows)
+            assert sum(cluster.queries.summary()["events"].tolist()) == len(cluster.rows)
     finally:
         cluster.before_tails = lambda: None
     assert next(steps) == 400

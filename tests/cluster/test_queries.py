@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from hopscope.cluster.connection import MEMBER
-from hopscope.cluster.questions.parts import NAME, PART, STATUS
+from hopscope.cluster.queries.parts import NAME, PART, STATUS
 from hopscope.serve.routes.history.sql import CLUSTER
 from support.cluster import with_nats
 from support.command import hopscope

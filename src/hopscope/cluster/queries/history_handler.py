@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...base.errors import HopscopeError
-from .history_question import HistoryQuestion
+from .history_query import HistoryQuestion
 from .parts import Answer
 from .tables import encode
 

@@ -20,7 +20,7 @@ from ...history.reading.highest import Highest
 from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.database import LakeError
-from ...lake.questions import LakeQuestions, Tail, TailRequest
+from ...lake.queries import LakeQuestions, Tail, TailRequest
 from ...lake.reader import LakeReader
 from ...lake.snapshot import LakeSnapshot
 from ...lake.sql import LakeSql
@@ -30,9 +30,9 @@ from ...settings.collector import Settings
 from ...wire.records import Records
 from ..connection import ClusterError
 from ..membership.members import MemberRecord
-from .answers import ClusterAnswer, ClusterHistory
-from .ask import Asker, gone
-from .history_question import MOST_FLOWS, FiltersModel, HistoryQuestion
+from .client import Asker, gone
+from .cluster_answer import ClusterAnswer, ClusterHistory
+from .history_query import MOST_FLOWS, FiltersModel, HistoryQuestion
 from .members_history import MembersHistory, add_live, flows_of, key_of
 from .parts import Answer
 from .tables import read_rows, table_of
@@ -77,8 +77,8 @@ def open_history(
 
 
 class LakeHistory:
-    """See `history.questions.HistoryLike`. The lake, tails and members share one deadline, `answer_seconds`
-    after the question.
+    """See `history.history_like.HistoryLike`. The lake, tails and members share one deadline,
+    `answer_seconds` after the query.
     """
 
     def __init__(

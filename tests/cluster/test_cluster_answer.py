@@ -11,9 +11,9 @@ from fastapi import Request
 
 from hopscope.cluster.membership.members import MemberRecord
 from hopscope.cluster.merge.rules import rule_of
-from hopscope.cluster.questions.answers import ClusterAnswer
-from hopscope.cluster.questions.ask import Gathered
-from hopscope.cluster.questions.parts import Answer
+from hopscope.cluster.queries.client import Gathered
+from hopscope.cluster.queries.cluster_answer import ClusterAnswer
+from hopscope.cluster.queries.parts import Answer
 from hopscope.history.errors import HistoryError
 from hopscope.lake.cursor import ClusterCursor
 from hopscope.serve.scope import Question

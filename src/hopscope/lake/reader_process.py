@@ -19,7 +19,7 @@ import duckdb
 from ..base.process.title import show_name
 from ..history.errors import TooLargeError
 from ..history.files.segments import first_line
-from . import questions, sql  # noqa: F401 - what questions call is there before their time begins
+from . import queries, sql  # noqa: F401 - what questions call is there before their time begins
 from .catalog import Lake, end, prepared
 from .database import LakeError
 from .messages import Begin, Failed, Found, Work

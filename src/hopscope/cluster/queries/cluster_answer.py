@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...history.questions import HistoryLike
+from ...history.history_like import HistoryLike
 
 
 @dataclass(frozen=True, slots=True)

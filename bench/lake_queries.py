@@ -20,7 +20,7 @@ from hopscope.history.columns import NAMES, register
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History, Table
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake, create
-from hopscope.lake.questions import LakeQuestions
+from hopscope.lake.queries import LakeQuestions
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.sql import LakeSql
 from hopscope.settings.lake import LakeSettings
@@ -160,7 +160,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main() -> None:
     """All steps; with --quick one million events."""
     bench, given = Bench.start(
-        "lake_questions",
+        "lake_queries",
         "the best of three times of each question to an open lake: 10 million events of three "
         "members in commits of 100,000, on one day, and 110 million copies of them on eleven "
         "later days in commits of 500,000; the same after files were merged; and the same "

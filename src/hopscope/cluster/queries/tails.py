@@ -20,7 +20,7 @@ from ...history.follow import EventFollower
 from ...history.reading.filters import Flow, to_ns
 from ...history.reading.page import Order
 from ...lake.cursor import ClusterCursor
-from ...lake.questions import Tail, TailRequest
+from ...lake.queries import Tail, TailRequest
 from ...lake.snapshot import LakeSnapshot
 from ...present.events import continues
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, Mask, labelled

@@ -15,9 +15,8 @@ import pytest
 from hopscope.base.errors import HopscopeError
 from hopscope.cluster.connection import MEMBER, MESSAGE_BYTES, MORE, ClusterError, Connection, Reply
 from hopscope.cluster.process import Context
-from hopscope.cluster.questions.answer import AT_ONCE, MOST_WAITING, Questions
-from hopscope.cluster.questions.ask import ASK, Asker
-from hopscope.cluster.questions.parts import (
+from hopscope.cluster.queries.client import ASK, Asker
+from hopscope.cluster.queries.parts import (
     ANSWER_BYTES,
     HEADER_BYTES,
     PART,
@@ -26,6 +25,7 @@ from hopscope.cluster.questions.parts import (
     join,
     split,
 )
+from hopscope.cluster.queries.server import AT_ONCE, MOST_WAITING, Questions
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer
 from support.waiting import HANG_SECONDS

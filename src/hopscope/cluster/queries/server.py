@@ -18,7 +18,7 @@ from ...base.log import logger
 from ...base.process.loop_thread import LoopThread
 from ..connection import MEMBER
 from ..process import Context, Part
-from .ask import ASK
+from .client import ASK
 from .parts import Answer, split
 
 AT_ONCE = 4

@@ -14,7 +14,7 @@ from ...base.errors import HopscopeError
 from ...present.events import when
 from ..connection import CONNECT_SECONDS, ClusterError, Connection, Reply, load_client
 from ..membership.members import Directory, MemberRecord
-from .answers import ClusterAnswer
+from .cluster_answer import ClusterAnswer
 from .parts import ANSWER_BYTES, Answer, DamagedAnswerError, join
 
 T = TypeVar("T")
