@@ -20,7 +20,7 @@ LOADS: dict[str, tuple[Kind, float]] = {
     "10,000 new flows/s": ("new flows", 10_000.0),
     "10,000 new flows/s, made-up sources and switches": ("made up", 10_000.0),
 }
-QUESTIONS = {
+QUERIES = {
     "summary": "/api/v0/summary",
     "overview": "/api/v0/overview",
     "flows": "/api/v0/flows?limit=100",
@@ -74,7 +74,7 @@ def all_taken(collector: Supervisor, sent: int, before: dict[str, int]) -> tuple
 
 
 class Period:
-    """Some seconds of load: what was lost, and what answers took if there were questions."""
+    """Some seconds of load: what was lost, and what answers took if there were queries."""
 
     def __init__(self, collector: Supervisor, sending: Sending, seconds: float, url: str = "") -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
@@ -86,7 +86,7 @@ class Period:
             if not url:
                 time.sleep(0.1)
                 continue
-            for name, path in QUESTIONS.items():
+            for name, path in QUERIES.items():
                 taken, status = ask(url + path)
                 self.times[name].append(taken)
                 self.statuses[name].add(status)
@@ -104,13 +104,13 @@ def pid_of(collector: Supervisor) -> int:
 
 
 def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:
-    """One load: a period without questions, and one with them."""
+    """One load: a period without queries, and one with them."""
     kind, rate = LOADS[load]
     with running(serve=True, flow_rows=8192) as (collector, port):
         serve = pid_of(collector)
         url = str(collector.url).rstrip("/")
-        for path in QUESTIONS.values():
-            ask(url + path)  # what is loaded at the first question
+        for path in QUERIES.values():
+            ask(url + path)  # what is loaded at the first query
         begin = memory_bytes(serve) / 2**20
         sending = Sending(port, kind, rate)
         alone = Period(collector, sending, seconds[0])
@@ -125,12 +125,12 @@ def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:
             p95 = float(np.quantile(times, 0.95))
             for value, seconds_taken in (("median", median(times)), ("p95", p95), ("longest", max(times))):
                 bench.row({**case, "what": name, "value": value}, 1000 * seconds_taken, "ms", note)
-        for what, period in (("without questions", alone), ("with questions", beside)):
+        for what, period in (("without queries", alone), ("with queries", beside)):
             note = f"{period.sent / period.seconds:,.0f} sent per second"
             for value in ("sent", "received", "lost", "missing"):
                 bench.row({**case, "what": what, "value": value}, getattr(period, value), "reports", note)
         share = cpu / 1e7 / beside.seconds
-        bench.row({**case, "what": "serve", "value": "with questions"}, share, "% of a core")
+        bench.row({**case, "what": "serve", "value": "with queries"}, share, "% of a core")
         memory = {"before": begin, "most": beside.most_mib, "end": memory_bytes(serve) / 2**20}
         for value, mib in memory.items():
             bench.row({**case, "what": "serve", "value": value}, mib, "MiB")

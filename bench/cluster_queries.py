@@ -1,4 +1,4 @@
-"""How long a question to all members of a cluster takes: 1 to 30 that answer, and with one that does not."""
+"""How long a query to all members of a cluster takes: 1 to 30 that answer, and with one that does not."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from support.waiting import eventually
 
 CLUSTER = "bench"
 REPORTS, FLOWS = 20_000, 1000
-QUESTIONS: dict[str, tuple[str, dict[str, str]]] = {
+QUERIES: dict[str, tuple[str, dict[str, str]]] = {
     "100 of 1,000 flows": ("/flows", {"limit": "100"}),
     "100 events": ("/events", {"limit": "100"}),
     "summary": ("/summary", {}),
 }
 """Path and query of each."""
 Canned = dict[str, list[tuple[dict[str, str], bytes]]]
-"""Messages of a member's answer, by what identifies its question."""
+"""Messages of a member's answer, by what identifies its query."""
 
 
 class Site:
@@ -83,12 +83,12 @@ class Site:
                 Seat(connection, 0.0).put(MemberRecord(name, "stub"))
 
     def ask(self, client: httpx.Client, path: str, query: dict[str, str], scope: str = "cluster") -> Any:
-        """One question to the first collector."""
+        """One query to the first collector."""
         url = f"{self.collectors[0].owner['api']}api/v0{path}"
         return client.get(url, params={**query, "scope": scope}).raise_for_status().json()
 
     def await_members(self, count: int) -> None:
-        """Until so many answer; the first question to a member is slow."""
+        """Until so many answer; the first query to a member is slow."""
         url = f"{self.collectors[0].owner['api']}api/v0/summary?scope=cluster"
         eventually(lambda: len(httpx.get(url, timeout=60).json()["cluster"]["answered"]) == count)
 
@@ -124,14 +124,14 @@ def answer(url: str, names: Sequence[str], canned: Canned) -> None:
     asyncio.run(every())
 
 
-def key_of(question: bytes) -> str:
-    """What a question asks, whoever asks it."""
-    asked = json.loads(question)
+def key_of(body: bytes) -> str:
+    """What a query asks, whoever sends it."""
+    asked = json.loads(body)
     return str(asked.get("gets", asked.get("ask")))
 
 
 def record(site: Site) -> Canned:
-    """What the first collector answers to the questions of this benchmark."""
+    """What the first collector answers to the querys of this benchmark."""
     found: Canned = {}
 
     async def listen() -> None:
@@ -154,7 +154,7 @@ def record(site: Site) -> Canned:
 
     def ask_all() -> None:
         with httpx.Client(timeout=60) as asking:
-            for path, query in QUESTIONS.values():
+            for path, query in QUERIES.values():
                 site.ask(asking, path, query)
         time.sleep(0.2)
 
@@ -166,17 +166,17 @@ def record(site: Site) -> Canned:
 def measure(
     bench: Bench, site: Site, members: object, rounds: int, scope: str = "cluster", warm: int = 3
 ) -> None:
-    """Time of each question, asked one after the other; the first `warm` do not count."""
+    """Time of each query, asked one after the other; the first `warm` do not count."""
     with httpx.Client(timeout=60) as client:
-        for question, (path, query) in QUESTIONS.items():
+        for name, (path, query) in QUERIES.items():
             taken = []
             for _ in range(warm + rounds):
                 begin = time.perf_counter()
                 site.ask(client, path, query, scope)
                 taken.append((time.perf_counter() - begin) * 1e3)
             taken = taken[warm:]
-            for name, q in (("p50", 0.5), ("p99", 0.99)):
-                case = {"question": question, "members": members, "quantile": name}
+            for quantile, q in (("p50", 0.5), ("p99", 0.99)):
+                case = {"query": name, "members": members, "quantile": quantile}
                 bench.row(case, float(np.quantile(taken, q)), "ms")
 
 
@@ -197,8 +197,8 @@ def main() -> None:
     """Grow the cluster, and measure at each size."""
     bench, _ = Bench.start(
         "cluster_queries",
-        "time of a question with `scope=cluster` to the API of one member, which asks all "
-        "members over NATS and merges their answers; compared with the same question to that "
+        "time of a query with `scope=cluster` to the API of one member, which asks all "
+        "members over NATS and merges their answers; compared with the same query to that "
         "member alone. Three members are collectors; the rest are stubs that return the answer "
         "of a collector.",
         "a network, and members with cores of their own: collectors, NATS, stubs and the "

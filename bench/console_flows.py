@@ -17,7 +17,7 @@ CASES = ((100_000, 1 << 18), (1_000_000, 1 << 21))
 """Flows that are reported, and rows of the flow table. At the second, some are lost on the way."""
 RATE = 100_000
 """Reports per second while the table is filled."""
-QUESTIONS = {
+QUERIES = {
     "first page, by latency": "?limit=100",
     "first page, by packets": "?limit=100&sort=packets",
     "search: two prefixes": "?limit=100&q=10.0.0.0/16%20%3E%2010.1.0.0/16",
@@ -50,17 +50,17 @@ def fill(collector: Supervisor, port: int, flows: int) -> None:
 
 
 def measure(bench: Bench, collector: Supervisor, rounds: int) -> None:
-    """Every question some times: the first answer, and the usual one."""
+    """Every query some times: the first answer, and the usual one."""
     base = f"{str(collector.url).rstrip('/')}/api/v0/flows"
     live = ask(f"{base}/groups?by=proto")[1]["flows"]
     pid = next(int(member.status()["pid"]) for member in collector.members if member.name == "serve")
-    for question, asked in QUESTIONS.items():
+    for query, asked in QUERIES.items():
         first, found = ask(base + asked)
         before = cpu_ns(pid)
         times = [ask(base + asked)[0] for _ in range(rounds)]
         spent = (cpu_ns(pid) - before) / 1e6 / rounds
         note = f"first {first * 1000:.0f} ms; {spent:.0f} CPU ms; {found['total']:,} found"
-        bench.row({"question": question, "live flows": live}, median(times) * 1000, "ms", note)
+        bench.row({"query": query, "live flows": live}, median(times) * 1000, "ms", note)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Questions about a history of many events: how long one takes, in a process that has asked before."""
+"""Queries about a history of many events: how long one takes, in a process that has asked before."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
         usual_flow(newest[(newest["flow_id"] != 0) & (is_short(newest) == short)]) for short in (False, True)
     )
     start = int(newest["time_ns"][-1]) - 3600 * 10**9
-    questions: dict[str, dict[str, Any]] = {
+    queries: dict[str, dict[str, Any]] = {
         "newest": {},
         "a long flow": {"flow": Flow(flow_id=long)},
         "a long flow, last hour": {"flow": Flow(flow_id=long), "start": start},
@@ -114,20 +114,18 @@ def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
         began = time.perf_counter()
         history.events(limit=100)
         first = time.perf_counter() - began
-        bench.row({"events": f"{millions} M", "question": "the first of all"}, first * 1e3, "ms")
+        bench.row({"events": f"{millions} M", "query": "the first of all"}, first * 1e3, "ms")
         asked: dict[str, Callable[[], Table]] = {
-            **{name: partial(history.events, limit=100, **filters) for name, filters in questions.items()},
+            **{name: partial(history.events, limit=100, **filters) for name, filters in queries.items()},
             **{f"SQL: {text}": partial(history.sql, text, seconds=60.0) for text in SQL},
         }
-        for question, find in asked.items():
+        for query, find in asked.items():
             best = float("inf")
             for _ in range(5):
                 began = time.perf_counter()
                 table = find()
                 best = min(best, time.perf_counter() - began)
-            bench.row(
-                {"events": f"{millions} M", "question": question}, best * 1e3, "ms", f"{len(table)} rows"
-            )
+            bench.row({"events": f"{millions} M", "query": query}, best * 1e3, "ms", f"{len(table)} rows")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ten questions over a lake of many events, before and after its files are merged, beside local history."""
+"""Ten queries over a lake of many events, before and after its files are merged, beside local history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hopscope.history.columns import NAMES, register
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History, Table
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake, create
-from hopscope.lake.queries import LakeQuestions
+from hopscope.lake.queries import LakeQueries
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.sql import LakeSql
 from hopscope.settings.lake import LakeSettings
@@ -80,7 +80,7 @@ def merge(lake: Lake) -> float:
     return time.perf_counter() - began
 
 
-def questions(history: Any, sql: Callable[[str], Table], newest: Events) -> dict[str, Callable[[], Table]]:
+def queries(history: Any, sql: Callable[[str], Table], newest: Events) -> dict[str, Callable[[], Table]]:
     """The ten; `newest`: events of the last minute."""
     ids, counts = np.unique(newest["flow_id"][newest["flow_id"] != 0], return_counts=True)
     one = newest[newest["flow_id"] == ids[np.abs(counts - 20).argmin()]][0]
@@ -103,30 +103,30 @@ def questions(history: Any, sql: Callable[[str], Table], newest: Events) -> dict
 
 
 def ask(bench: Bench, of: str, asked: dict[str, Callable[[], Table]]) -> None:
-    """Rows of all questions."""
-    for question, find in asked.items():
+    """Rows of all queries."""
+    for query, find in asked.items():
         best = float("inf")
         for _ in range(ROUNDS):
             began = time.perf_counter()
             table = find()
             best = min(best, time.perf_counter() - began)
-        bench.row({"of": of, "question": question}, best * 1e3, "ms", f"{len(table)} rows")
+        bench.row({"of": of, "query": query}, best * 1e3, "ms", f"{len(table)} rows")
 
 
 def ask_lake(bench: Bench, of: str, settings: LakeSettings, newest: Events) -> None:
-    """The ten questions to the lake, without members."""
+    """The ten queries to the lake, without members."""
     reader = LakeReader(settings, memory_bytes=3 * 1024**3)
     sql = LakeSql(reader)
     run = partial(sql.run, tails=lambda *_: [], limit=100, seconds=60.0, memory_bytes=1024**3)
     try:
-        ask(bench, of, questions(LakeQuestions(reader, lambda *_: []), run, newest))
+        ask(bench, of, queries(LakeQueries(reader, lambda *_: []), run, newest))
     finally:
         sql.close()
         reader.close()
 
 
 def ask_local(bench: Bench, of: str, folder: Path, count: int) -> None:
-    """The ten questions to one data folder with the same events."""
+    """The ten queries to one data folder with the same events."""
     (folder / "journal").mkdir(parents=True)
     (folder / "segments").mkdir()
     newest = None
@@ -134,7 +134,7 @@ def ask_local(bench: Bench, of: str, folder: Path, count: int) -> None:
         write_segment(folder, newest)
     assert newest is not None
     with History(folder, memory_bytes=3 * 1024**3, threads=2) as history:
-        ask(bench, of, questions(history, partial(history.sql, limit=100, seconds=60.0), newest))
+        ask(bench, of, queries(history, partial(history.sql, limit=100, seconds=60.0), newest))
 
 
 def shifted(newest: Events, days: int) -> Events:
@@ -161,10 +161,10 @@ def main() -> None:
     """All steps; with --quick one million events."""
     bench, given = Bench.start(
         "lake_queries",
-        "the best of three times of each question to an open lake: 10 million events of three "
+        "the best of three times of each query to an open lake: 10 million events of three "
         "members in commits of 100,000, on one day, and 110 million copies of them on eleven "
         "later days in commits of 500,000; the same after files were merged; and the same "
-        "questions to a data folder with the first 10 million events. Two threads; files on a "
+        "queries to a data folder with the first 10 million events. Two threads; files on a "
         "local disk, or in an S3 server (SeaweedFS) on the same machine.",
         "a network; members' tails; files that are not in the page cache; concurrent writers.",
         options,

@@ -1,4 +1,4 @@
-"""`hopscope direct query` and `list`: what stores answer, and how wrong questions are told."""
+"""`hopscope direct query` and `list`: what stores answer, and how wrong queries are told."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_stores_are_listed(data: Path) -> None:
         (("query", "paths", "7", "--epoch", "x"), "expected a number or all"),
     ],
 )
-def test_wrong_questions_are_told_in_one_line(data: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_queries_are_told_in_one_line(data: Path, words: tuple[str, ...], said: str) -> None:
     """Exit status 2 and one line that says what was found."""
     done = run(*words, "--data", str(data))
     assert done.returncode == 2

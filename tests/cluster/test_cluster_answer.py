@@ -1,4 +1,4 @@
-"""Who answered a question to a cluster, and where its pages of events continue."""
+"""Who answered a query to a cluster, and where its pages of events continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hopscope.cluster.queries.cluster_answer import ClusterAnswer
 from hopscope.cluster.queries.parts import Answer
 from hopscope.history.errors import HistoryError
 from hopscope.lake.cursor import ClusterCursor
-from hopscope.serve.scope import Question
+from hopscope.serve.scope import ClusterQuery
 
 
 def test_an_answer_is_complete_only_if_all_known_members_are_in_it() -> None:
@@ -34,8 +34,8 @@ def test_an_answer_is_complete_only_if_all_known_members_are_in_it() -> None:
     }  # fmt: skip
 
 
-def test_answers_of_two_questions_lack_what_either_lacks() -> None:
-    """A member that answered only one of two questions has not answered."""
+def test_answers_of_two_queries_lack_what_either_lacks() -> None:
+    """A member that answered only one of two queries has not answered."""
     both = ClusterAnswer(("c1", "c2")).joined(ClusterAnswer(("c1",), {"c2": "late"}))
     assert (both.answered, both.missing, both.complete) == (("c1",), {"c2": "late"}, False)
 
@@ -77,7 +77,7 @@ def test_a_member_that_left_lacks_where_its_history_counts(
     request = Request({"type": "http", "path": path, "query_string": query.encode(), "headers": []})
     one = Answer(404, b"nothing") if found is None else [found]
     left = {"c2": MemberRecord("c2", "x" * 32, state="drained")}
-    answer = Question(request, rule, [dict]).answered(Gathered({"c1": one}, ClusterAnswer(("c1",)), left))
+    answer = ClusterQuery(request, rule, [dict]).answered(Gathered({"c1": one}, ClusterAnswer(("c1",)), left))
     assert answer.status_code == (404 if found is None else 200)
     cluster = json.loads(bytes(answer.body))["cluster"]
     assert cluster["complete"] == (not lacks)

@@ -17,7 +17,7 @@ import pytest
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.membership import drain
 from hopscope.cluster.membership.drain import Drain, Drains, Progress, follow
-from hopscope.cluster.membership.drain_request import Wish, decode, remember, remembered
+from hopscope.cluster.membership.drain_request import DrainRequest, decode, remember, remembered
 from hopscope.cluster.membership.members import Directory
 from hopscope.cluster.process import Condition, Context, Part
 from hopscope.detect.records import SOURCE
@@ -76,7 +76,9 @@ def test_a_member_leaves_and_comes_back(
     said: list[str] = []
     with running(other, member):
         eventually(lambda: log.exists() and log.read_text() == "announce\n")
-        end = follow(connection, "c1", Wish(drained=True, number=7), 30, lambda each: said.append(each.stage))
+        end = follow(
+            connection, "c1", DrainRequest(drained=True, number=7), 30, lambda each: said.append(each.stage)
+        )
         assert end == Progress("drained", number=7)
         assert log.read_text() == "announce\nwithdraw\n"
         assert said == sorted(said, key=["live", "withdrawing", "silence", "flushing", "drained"].index)
@@ -92,7 +94,7 @@ def test_a_member_leaves_and_comes_back(
         with running(again):
             eventually(lambda: again.status().get("drain", {}).get("stage") == "drained")
             assert "announce" not in log.read_text().split("\n")[1:]
-            assert follow(connection, "c1", Wish(number=8), 30, lambda each: None).stage == "live"
+            assert follow(connection, "c1", DrainRequest(number=8), 30, lambda each: None).stage == "live"
             eventually(lambda: log.read_text().endswith("announce\n"))
             eventually(lambda: {each["state"] for each in other.status()["members"]} == {"live"})
     assert log.read_text().endswith("announce\nwithdraw\n")  # it stops
@@ -102,7 +104,7 @@ def test_a_member_that_is_away_is_drained_when_it_comes(
     nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path
 ) -> None:
     """A request waits in NATS; the command's limit ends its waiting alone."""
-    assert follow(connection, "c1", Wish(drained=True, number=3), 0.1, lambda each: None).waits_for
+    assert follow(connection, "c1", DrainRequest(drained=True, number=3), 0.1, lambda each: None).waits_for
     member = Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)
     with running(member):
         eventually(lambda: Drains(connection).progress("c1").stage == "drained")
@@ -117,19 +119,19 @@ def test_a_full_disk_takes_the_request_later(
     full = threading.Event()
     full.set()
 
-    def note(folder: Path, wish: Wish) -> None:
+    def note(folder: Path, request: DrainRequest) -> None:
         if full.is_set():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        remember(folder, wish)
+        remember(folder, request)
 
     monkeypatch.setattr(drain, "remember", note)
-    wish = Wish(drained=True, number=1)
+    request = DrainRequest(drained=True, number=1)
     with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)):
-        end = follow(connection, "c1", wish, 60, lambda each: None)
+        end = follow(connection, "c1", request, 60, lambda each: None)
         problem = "drain.json cannot be written: No space left on device"
-        assert (end.stage, end.problem, remembered(tmp_path)) == ("drained", problem, Wish())
+        assert (end.stage, end.problem, remembered(tmp_path)) == ("drained", problem, DrainRequest())
         full.clear()
-        eventually(lambda: remembered(tmp_path) == wish)
+        eventually(lambda: remembered(tmp_path) == request)
         eventually(lambda: Drains(connection).progress("c1") == Progress("drained", number=1))
 
 
@@ -141,8 +143,8 @@ def test_why_there_is_no_news(
     """
     monkeypatch.setattr(drain, "PATIENCE_SECONDS", 0.0)
     stream, why = f"KV_hopscope-{cluster}-drains", queue.SimpleQueue[str]()
-    wish = Wish(drained=True, number=1)
-    end = follow(connection, "c1", wish, 0, lambda each: None, why.put)
+    request = DrainRequest(drained=True, number=1)
+    end = follow(connection, "c1", request, 0, lambda each: None, why.put)
     assert (end.stage, end.problem) == ("live", "it is not running; the request waits until it is")
     assert (why.get_nowait(), why.empty()) == (end.problem, True)
 
@@ -162,7 +164,7 @@ def test_why_there_is_no_news(
     with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)), ThreadPoolExecutor(1) as helper:
         given = helper.submit(help_it)
         monkeypatch.setattr(Drains, "ask", lambda *_: None)  # it came before the bucket was full
-        assert follow(connection, "c1", wish, 60, lambda each: None, why.put).stage == "drained"
+        assert follow(connection, "c1", request, 60, lambda each: None, why.put).stage == "drained"
         given.result()
 
 
@@ -174,14 +176,14 @@ def test_a_request_that_nats_has_lost(
     """
     settings = settings_of(nats.url, cluster, "c1")
     member = Leaver(settings, tmp_path)
-    wish = Wish(drained=True, number=3)
+    request = DrainRequest(drained=True, number=3)
     with running(member):
-        assert follow(connection, "c1", wish, 30, lambda each: None).stage == "drained"
+        assert follow(connection, "c1", request, 30, lambda each: None).stage == "drained"
         with_nats(nats.url, lambda _, jetstream: jetstream.delete_stream(f"KV_hopscope-{cluster}-drains"))
         make(settings)
-        eventually(lambda: Drains(connection).wish("c1") == wish)
+        eventually(lambda: Drains(connection).requested("c1") == request)
         eventually(lambda: member.status()["drain"]["stage"] == "drained")
-        assert follow(connection, "c1", Wish(number=4), 30, lambda each: None).stage == "live"
+        assert follow(connection, "c1", DrainRequest(number=4), 30, lambda each: None).stage == "live"
 
 
 @pytest.mark.parametrize("turn_seconds", [0.02, 0.1])
@@ -211,7 +213,7 @@ def test_it_waits_for_silence(
     monkeypatch.setattr(drain, "CollectorState", Busy)
     said: list[Progress] = []
     with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)):
-        end = follow(connection, "c1", Wish(True, 0.5, number=1), 30, said.append)
+        end = follow(connection, "c1", DrainRequest(True, 0.5, number=1), 30, said.append)
     assert end.stage == "drained"
     assert end.problem == "waited 0.5 s for silence: 2 sources still send"
     assert any(each.stage == "silence" and each.sources == 2 for each in said)
@@ -223,7 +225,7 @@ def test_a_wait_shorter_than_silence_is_no_failure(
     """Where no switch sends, the shortest wait ends well: only what comes after it counts against it."""
     monkeypatch.setattr(drain, "QUIET_SECONDS", 0.5)
     with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)):
-        end = follow(connection, "c1", Wish(True, 0.0, number=1), 30, lambda each: None)
+        end = follow(connection, "c1", DrainRequest(True, 0.0, number=1), 30, lambda each: None)
     assert (end.stage, end.problem) == ("drained", "")
 
 
@@ -241,7 +243,7 @@ def test_it_waits_for_the_lake(
     lake = plain.lake.model_copy(update={"catalog": "postgresql://db/lake", "data": "/lake"})
     member = Leaver(plain.model_copy(update={"lake": lake}), tmp_path)
     drains = Drains(connection)
-    drains.ask("c1", Wish(True, number=1))
+    drains.ask("c1", DrainRequest(True, number=1))
     write_status(member.regions, {"shards": {"0": {"next": 100}}, "problem": "the database is away"})
     with running(member):
         waits = "the lake to take 905 events (the database is away)"
@@ -278,7 +280,7 @@ def test_without_nats_the_route_follows_readiness(tmp_path: Path) -> None:
     ):
         folder = tmp_path / f"{drained_before}{ready}"
         folder.mkdir()
-        remember(folder, Wish(drained_before))
+        remember(folder, DrainRequest(drained_before))
         member = Leaver(settings, folder, ready).start()
         eventually(lambda wanted=expected: log.exists() and log.read_text() == f"{wanted}\n")
         member.stop()
@@ -291,7 +293,7 @@ def test_a_drained_member_is_not_ready(tmp_path: Path) -> None:
     """
     assert read_owner(tmp_path) == {}
     assert drained(tmp_path) == []
-    remember(tmp_path, Wish(drained=True))
+    remember(tmp_path, DrainRequest(drained=True))
     (part,) = drained(tmp_path)
     assert not part.ready
     assert part in components(CollectorState(tmp_path), tmp_path)
@@ -302,6 +304,6 @@ def test_a_drained_member_is_not_ready(tmp_path: Path) -> None:
 )
 def test_a_wish_that_is_no_good_is_none(value: bytes, tmp_path: Path) -> None:
     """Whoever has credentials can write the entry, and anyone the file."""
-    assert decode(value) == Wish()
+    assert decode(value) == DrainRequest()
     (tmp_path / "drain.json").write_bytes(value)
-    assert remembered(tmp_path) == Wish()
+    assert remembered(tmp_path) == DrainRequest()

@@ -1,4 +1,4 @@
-"""Questions of the map to members without a lake: how their tables become one."""
+"""Queries of the map to members without a lake: how their tables become one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.cluster.queries.history_query import HistoryQuestion
+from hopscope.cluster.queries.history_query import HistoryQuery
 from hopscope.cluster.queries.members_history import MembersHistory
 from hopscope.cluster.queries.parts import Answer
 from hopscope.cluster.queries.tables import Rows, encode
@@ -28,7 +28,7 @@ class Members(MembersHistory):
     def __init__(self, **rows: dict[str, Any]) -> None:
         self._answers = rows
 
-    def _rows(self, question: Any) -> dict[str, Rows]:
+    def _rows(self, query: Any) -> dict[str, Rows]:
         return {
             member: Rows([{**row, "member": member}], tuple(row), False, ())
             for member, row in self._answers.items()
@@ -61,11 +61,11 @@ class Folders(MembersHistory):
     def __init__(self, **folders: Path) -> None:
         self._folders = folders
 
-    def _ask(self, question: HistoryQuestion, read: Any) -> Any:
+    def _ask(self, query: HistoryQuery, read: Any) -> Any:
         found = {}
         for member, folder in self._folders.items():
             with History(folder, member=member) as history:
-                found[member] = read(Answer(200, encode(question.ask(history, member), history.problems)))
+                found[member] = read(Answer(200, encode(query.ask(history, member), history.problems)))
         return found
 
 

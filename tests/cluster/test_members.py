@@ -14,7 +14,7 @@ from hopscope.cluster.buckets import Bucket
 from hopscope.cluster.connection import ClusterError, Connection
 from hopscope.cluster.counters import CLUSTER_COUNTERS
 from hopscope.cluster.membership.drain import Drains
-from hopscope.cluster.membership.drain_request import Wish
+from hopscope.cluster.membership.drain_request import DrainRequest
 from hopscope.cluster.membership.members import Directory, MemberRecord, Seat, decode
 from hopscope.cluster.membership.overview import look
 from hopscope.cluster.membership.part import Membership, place_of
@@ -64,7 +64,7 @@ def test_members_see_each_other_and_who_has_gone(nats: NatsServer, cluster: str,
 def test_a_wrong_clock_is_named_by_all(
     nats: NatsServer, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every member says in `/readyz` which clocks are not that of NATS, its own included: questions about the
+    """Every member says in `/readyz` which clocks are not that of NATS, its own included: queries about the
     last minutes go by the clock of the member that is asked.
     """
     make(settings_of(nats.url, cluster, "c1"))
@@ -187,7 +187,7 @@ def test_status_names_buckets_that_are_missing_or_full(nats: NatsServer, cluster
     name = f"hopscope-{cluster}-drains"
     with Connection(settings.cluster, "test") as connection:
         assert look(connection).problems() == []
-        Drains(connection).ask("c1", Wish())
+        Drains(connection).ask("c1", DrainRequest())
 
         async def fill(_: Any, jetstream: Any) -> None:
             info = await jetstream.stream_info(f"KV_{name}")

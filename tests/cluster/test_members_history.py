@@ -15,11 +15,11 @@ import pytest
 
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.process import Context
-from hopscope.cluster.queries.client import Asker
-from hopscope.cluster.queries.history_handler import HistoryAnswerer
-from hopscope.cluster.queries.history_query import HistoryQuestion
+from hopscope.cluster.queries.client import QueryClient
+from hopscope.cluster.queries.history_handler import HistoryHandler
+from hopscope.cluster.queries.history_query import HistoryQuery
 from hopscope.cluster.queries.members_history import MembersHistory
-from hopscope.cluster.queries.server import Questions
+from hopscope.cluster.queries.server import QueryServer
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.errors import HistoryError
 from hopscope.history.query import History
@@ -65,14 +65,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def members(nats: NatsServer, folders: dict[str, Path]) -> Iterator[dict[str, Member]]:
-    """Three members that answer questions to history."""
+    """Three members that answer queries to history."""
     found = {}
     for name, folder in folders.items():
         settings = settings_of(nats.url, "past", name, member_seconds=30, answer_seconds=20)
 
         def parts(context: Context) -> list[Any]:
-            answerer = partial(HistoryAnswerer, context.data, context.name, 2**29)
-            return [Questions(context, {"history": answerer})]
+            handler = partial(HistoryHandler, context.data, context.name, 2**29)
+            return [QueryServer(context, {"history": handler})]
 
         found[name] = Member(settings, folder, parts)
     make(found["c1"].context.settings)
@@ -84,8 +84,8 @@ def members(nats: NatsServer, folders: dict[str, Path]) -> Iterator[dict[str, Me
 def history(members: dict[str, Member]) -> Iterator[MembersHistory]:
     """The history of all, asked by c1."""
     context = members["c1"].context
-    with closing(Asker(Connection(context.settings.cluster, "test"))) as asker:
-        yield MembersHistory(context.data, "c1", asker)
+    with closing(QueryClient(Connection(context.settings.cluster, "test"))) as query_client:
+        yield MembersHistory(context.data, "c1", query_client)
 
 
 @pytest.fixture(scope="module")
@@ -264,8 +264,8 @@ def test_what_no_history_of_a_cluster_knows_is_refused(history: MembersHistory) 
 def test_without_nats_this_member_answers_alone(nats: NatsServer, folders: Any, rows: list[Any]) -> None:
     """Nothing listens there: the rows are those of this member, and the answer says so and why."""
     settings = settings_of("nats://127.0.0.1:1", "past", "c1")
-    with closing(Asker(Connection(settings.cluster, "test"))) as asker:
-        history = MembersHistory(folders["c1"], "c1", asker)
+    with closing(QueryClient(Connection(settings.cluster, "test"))) as query_client:
+        history = MembersHistory(folders["c1"], "c1", query_client)
         found = history.events(limit=None).rows()
     assert found == sorted((row for row in rows if row["member"] == "c1"), key=place, reverse=True)
     assert (history.answer.answered, history.answer.complete) == (("c1",), False)
@@ -273,25 +273,25 @@ def test_without_nats_this_member_answers_alone(nats: NatsServer, folders: Any, 
 
 
 def test_kinds_and_metrics_of_these_events_cover_all_rules() -> None:
-    """The made-up events have what the questions above ask for."""
+    """The made-up events have what the queries above ask for."""
     events = np.concatenate([events_of(number) for number in range(3)])
     assert {Kind.DROP, Kind.PUSH, Kind.LABEL_RECORD, Kind.FLOW_RECORD} <= set(events["kind"].tolist())
     assert {Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY, Metric.FLOW_LATENCY} <= set(events["metric"].tolist())
 
 
-def test_a_question_takes_no_more_memory_than_its_member_allows(
+def test_a_query_takes_no_more_memory_than_its_member_allows(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever memory another member asks for."""
     allowed: list[int] = []
 
-    def ask(self: HistoryQuestion, *_: object) -> list[Any]:
+    def ask(self: HistoryQuery, *_: object) -> list[Any]:
         allowed.append(self.memory_bytes)
         return []
 
-    monkeypatch.setattr(HistoryQuestion, "ask", ask)
-    with closing(HistoryAnswerer(folders["c1"], "c1", 2**26)) as answerer:
+    monkeypatch.setattr(HistoryQuery, "ask", ask)
+    with closing(HistoryHandler(folders["c1"], "c1", 2**26)) as handler:
         for asked in (2**34, 2**20):
-            question = {"ask": {"method": "sql", "text": "SELECT 1", "memory_bytes": asked}}
-            assert asyncio.run(answerer(question)).status == 200
+            query = {"ask": {"method": "sql", "text": "SELECT 1", "memory_bytes": asked}}
+            assert asyncio.run(handler(query)).status == 200
     assert allowed == [2**26, 2**20]

@@ -303,7 +303,7 @@ def test_large_numbers_stay_exact_and_sort_as_numbers() -> None:
     ],
 )  # fmt: skip
 def test_only_paths_of_the_table_are_asked(path: str, known: bool) -> None:
-    """What is not in it is no question to a cluster."""
+    """What is not in it is no query to a cluster."""
     assert (rule_of(path) is not None) == known
 
 

@@ -424,8 +424,8 @@ def test_a_member_that_stops_is_named_within_the_deadline(three: Three) -> None:
     eventually(lambda: three.ask("c1", "/flows", scope="cluster").json()["cluster"]["complete"])
 
 
-def flood(three: Three, answers: Callable[[Any], Any], question: Callable[[], Any]) -> Any:
-    """What a question finds while `answers` gets each one that is asked, as whoever has NATS' credentials."""
+def flood(three: Three, answers: Callable[[Any], Any], query: Callable[[], Any]) -> Any:
+    """What a query finds while `answers` gets each one that is asked, as whoever has NATS' credentials."""
 
     async def run(client: Any, _: Any) -> Any:
         import asyncio
@@ -436,7 +436,7 @@ def flood(three: Three, answers: Callable[[Any], Any], question: Callable[[], An
 
         await client.subscribe(f"hopscope.{three.cluster}.ask", cb=take)
         await client.flush()
-        return await asyncio.to_thread(question)
+        return await asyncio.to_thread(query)
 
     return with_nats(three.nats.url, run)
 
@@ -478,7 +478,7 @@ def test_hostile_answers_leave_the_others_as_they_are(three: Three) -> None:
     eventually(lambda: three.ask("c1", "/flows", scope="cluster").json()["cluster"]["complete"])
 
 
-def test_hostile_questions_are_counted_or_refused(three: Three) -> None:
+def test_hostile_queries_are_counted_or_refused(three: Three) -> None:
     """Bad JSON, wrong types, paths that change something or are none: no member fails, all still answer."""
     bad = [b"", b"{", b"[]", b"null", b"[" * 100_000, b'{"kind": 3}', b'{"kind": "api"}', b"\xff" * 100]
     bad += [b'{"kind": "api", "seconds": 1e999}', b'{"kind": "api", "seconds": -1}', b"0" * 300_000]
@@ -515,7 +515,7 @@ def test_hostile_questions_are_counted_or_refused(three: Three) -> None:
     assert len(statuses) == len(NAMES) * len(refused)
     assert three.of_all("/flows")["total"] == 30
     metrics = f"{three.collectors['c2'].owner['api']}metrics"
-    counted = f"hopscope_cluster_questions_bad_total {len(bad)}"  # written once a second
+    counted = f"hopscope_cluster_queries_bad_total {len(bad)}"  # written once a second
     eventually(lambda: counted in httpx.get(metrics, timeout=60, verify=NO_TLS).text, counted, every=0.2)
 
 

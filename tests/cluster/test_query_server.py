@@ -1,4 +1,4 @@
-"""One question to all: answers in many messages, deadlines, and how many a member answers at a time."""
+"""One query to all: answers in many messages, deadlines, and how many a member answers at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from hopscope.base.errors import HopscopeError
 from hopscope.cluster.connection import MEMBER, MESSAGE_BYTES, MORE, ClusterError, Connection, Reply
 from hopscope.cluster.process import Context
-from hopscope.cluster.queries.client import ASK, Asker
+from hopscope.cluster.queries.client import ASK, QueryClient
 from hopscope.cluster.queries.parts import (
     ANSWER_BYTES,
     HEADER_BYTES,
@@ -25,7 +25,7 @@ from hopscope.cluster.queries.parts import (
     join,
     split,
 )
-from hopscope.cluster.queries.server import AT_ONCE, MOST_WAITING, Questions
+from hopscope.cluster.queries.server import AT_ONCE, MOST_WAITING, QueryServer
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer
 from support.waiting import HANG_SECONDS
@@ -35,17 +35,17 @@ LARGE = np.random.default_rng(1).bytes(3_000_000)
 
 
 class Answers:
-    """Answers as the question says; counts those under way."""
+    """Answers as the query says; counts those under way."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
 
-    async def __call__(self, question: Mapping[str, Any]) -> Answer:
+    async def __call__(self, query: Mapping[str, Any]) -> Answer:
         """`what`: how."""
         self.now += 1
         self.most = max(self.most, self.now)
         try:
-            match question["what"]:
+            match query["what"]:
                 case "large":
                     return Answer(200, LARGE)
                 case "too large":
@@ -66,10 +66,10 @@ class Answers:
 
 @pytest.fixture(scope="module")
 def member(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
-    """One member, which answers questions of the kind `test`."""
+    """One member, which answers queries of the kind `test`."""
 
     def parts(context: Context) -> list[Any]:
-        return [Questions(context, {"test": Answers})]
+        return [QueryServer(context, {"test": Answers})]
 
     settings = settings_of(nats.url, "one", "c1", member_seconds=30, answer_seconds=5)
     make(settings)
@@ -79,9 +79,9 @@ def member(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def asker(member: Member) -> Iterator[Asker]:
+def query_client(member: Member) -> Iterator[QueryClient]:
     """Asks it."""
-    with closing(Asker(Connection(member.context.settings.cluster, "test"))) as made:
+    with closing(QueryClient(Connection(member.context.settings.cluster, "test"))) as made:
         yield made
 
 
@@ -90,9 +90,9 @@ def body(answer: Answer) -> bytes:
     return answer.body
 
 
-def test_a_large_answer_comes_in_several_messages(asker: Asker) -> None:
+def test_a_large_answer_comes_in_several_messages(query_client: QueryClient) -> None:
     """Three megabytes arrive as they were, through messages of one."""
-    assert asker.ask("test", {"what": "large"}, body).found == {"c1": LARGE}
+    assert query_client.ask("test", {"what": "large"}, body).found == {"c1": LARGE}
 
 
 @pytest.mark.parametrize(
@@ -103,43 +103,43 @@ def test_a_large_answer_comes_in_several_messages(asker: Asker) -> None:
         ("refuse", "error 503: the disk is gone"),
     ],
 )
-def test_what_a_member_cannot_answer_is_its_reason(asker: Asker, what: str, reason: str) -> None:
+def test_what_a_member_cannot_answer_is_its_reason(query_client: QueryClient, what: str, reason: str) -> None:
     """Nothing is cut: the member is missing, and says why in one line."""
-    gathered = asker.ask("test", {"what": what}, body)
+    gathered = query_client.ask("test", {"what": what}, body)
     assert (gathered.found, gathered.answer.missing) == ({}, {"c1": reason})
 
 
-def test_a_kind_of_another_version_is_refused(asker: Asker) -> None:
+def test_a_kind_of_another_version_is_refused(query_client: QueryClient) -> None:
     """A member that does not know it says so."""
-    assert "unknown kind of question 'newer'" in asker.ask("newer", {}, body).answer.missing["c1"]
+    assert "unknown kind of query 'newer'" in query_client.ask("newer", {}, body).answer.missing["c1"]
 
 
-def test_an_answer_that_cannot_be_read_is_its_members_reason(asker: Asker) -> None:
+def test_an_answer_that_cannot_be_read_is_its_members_reason(query_client: QueryClient) -> None:
     """As is what `read` raises."""
 
     def refuse(answer: Answer) -> bytes:
         raise ValueError("found no\ntable")
 
-    assert asker.ask("test", {"what": "now"}, refuse).answer.missing == {"c1": "found no table"}
+    assert query_client.ask("test", {"what": "now"}, refuse).answer.missing == {"c1": "found no table"}
 
 
-def test_members_are_asked_while_their_list_cannot_be_read(asker: Asker) -> None:
+def test_members_are_asked_while_their_list_cannot_be_read(query_client: QueryClient) -> None:
     """As when JetStream has no leader: those of the last list are asked, which needs none."""
 
     class NoLeader:
         def living(self, seconds: float) -> Any:
             raise ClusterError("no leader")
 
-    asker.ask("test", {"what": "now"}, body)
-    asker._directory, asker._list_at = NoLeader(), float("-inf")  # type: ignore[assignment]
-    assert asker.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
+    query_client.ask("test", {"what": "now"}, body)
+    query_client._directory, query_client._list_at = NoLeader(), float("-inf")  # type: ignore[assignment]
+    assert query_client.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
 
 
 def test_strangers_fill_no_memory(nats: NatsServer, member: Member) -> None:
     """One who answers under many names, with empty messages, too: all of them have the room of one member."""
     with (
         Connection(member.context.settings.cluster, "stranger") as stranger,
-        Connection(member.context.settings.cluster, "test") as asker,
+        Connection(member.context.settings.cluster, "test") as query_client,
     ):
         sent = threading.Event()
 
@@ -153,25 +153,25 @@ def test_strangers_fill_no_memory(nats: NatsServer, member: Member) -> None:
 
         stranger.answer("hopscope.test.strangers", answer)
         stranger.run(stranger.client.flush(), HANG_SECONDS)  # the server knows that it answers
-        found = asker.ask("hopscope.test.strangers", b"", 5, ["c1"], most_bytes=20 * MESSAGE_BYTES)
+        found = query_client.ask("hopscope.test.strangers", b"", 5, ["c1"], most_bytes=20 * MESSAGE_BYTES)
         assert sent.wait(HANG_SECONDS)
         assert len(found) <= 1 + 20
         assert found[-1].body == b"end"
 
 
-def test_few_questions_are_answered_at_a_time_and_none_too_late(nats: NatsServer, member: Member) -> None:
+def test_few_queries_are_answered_at_a_time_and_none_too_late(nats: NatsServer, member: Member) -> None:
     """A hundred that never end: four are under way, 60 wait, the others are refused at once; after the
     deadline none is under way and none was answered, and the next one is.
     """
-    questions = next(part for part in member.process._parts if isinstance(part, Questions))
-    late = member.context.counts["questions_late"]
+    queries = next(part for part in member.process._parts if isinstance(part, QueryServer))
+    late = member.context.counts["queries_late"]
 
     async def flood(client: Any, _: Any) -> list[str]:
         subject, inbox = f"hopscope.one.{ASK}", client.new_inbox()
         answers = await client.subscribe(inbox)
-        question = json.dumps({"kind": "test", "what": "never", "seconds": 1}).encode()
+        query = json.dumps({"kind": "test", "what": "never", "seconds": 1}).encode()
         for _ in range(100):
-            await client.publish(subject, question, reply=inbox)
+            await client.publish(subject, query, reply=inbox)
         await client.flush()
         found = []
         try:
@@ -181,12 +181,12 @@ def test_few_questions_are_answered_at_a_time_and_none_too_late(nats: NatsServer
             return found
 
     assert with_nats(nats.url, flood) == ["503"] * (100 - MOST_WAITING)
-    made = questions._made["test"]
+    made = queries._made["test"]
     assert isinstance(made, Answers)
     assert (made.most, made.now) == (AT_ONCE, 0)
-    assert member.context.counts["questions_late"] == late + MOST_WAITING
-    with closing(Asker(Connection(member.context.settings.cluster, "test"))) as asker:
-        assert asker.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
+    assert member.context.counts["queries_late"] == late + MOST_WAITING
+    with closing(QueryClient(Connection(member.context.settings.cluster, "test"))) as query_client:
+        assert query_client.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
 
 
 def replies(answer: Answer, name: str = "x", largest: int = HEADER_BYTES + 1024) -> list[Reply]:

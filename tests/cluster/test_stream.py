@@ -148,7 +148,7 @@ def consumer(folder: Path, urls: list[str]) -> list[str]:
 
 def test_the_setting_makes_one_more_destination() -> None:
     """It has the servers, identity, copies and size of the cluster's settings, and begins with the oldest
-    event; its subjects are not those of questions. Without the setting, or a cluster, there is none.
+    event; its subjects are not those of queries. Without the setting, or a cluster, there is none.
     """
     access = {"user": "u", "password": "env:P", "replicas": 5, "stream_bytes": 2**30}
     given = settings(["nats://127.0.0.1:1", "nats://127.0.0.1:2"], **access)

@@ -16,7 +16,7 @@ import pytest
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 
 FOLDER = os.environ.get("PICTURES", "")
-QUESTION = """SELECT metric, node_id, port, count(*) AS alarms, max(value) AS highest
+QUERY = """SELECT metric, node_id, port, count(*) AS alarms, max(value) AS highest
 FROM events
 WHERE kind = 'raised'
 GROUP BY ALL
@@ -27,7 +27,7 @@ PAGES = {
     "ports": ("/ports", "section[aria-label='Places × time'] small", "places"),
     "flows": ("/flows", ".table tbody tr", ""),
     "events": ("/events", "a[href^='/events/']", ""),
-    "ask": ("/ask?q=" + quote(QUESTION), ".answer th", "metric"),
+    "ask": ("/ask?q=" + quote(QUERY), ".answer th", "metric"),
     "system": ("/system", ".table tbody tr", ""),
 }
 """Address of each page; an element, and its text, that are there once it is drawn."""

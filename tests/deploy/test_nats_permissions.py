@@ -111,7 +111,7 @@ def test_a_member_makes_and_deletes_no_buckets(servers: ClusterServers) -> None:
 
 
 def test_a_reader_reads_and_asks_but_changes_nothing(servers: ClusterServers) -> None:
-    """Keys and streams are read, a question is answered by a member; nothing can be written or answered."""
+    """Keys and streams are read, a query is answered by a member; nothing can be written or answered."""
     as_user(servers.settings("c1"), write)
     reader = servers.settings("reader")
     assert as_user(reader, read) == ALL_READ

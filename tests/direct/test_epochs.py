@@ -1,4 +1,4 @@
-"""Epochs: stores are put aside while they are written, nothing sealed is lost, questions go back in time."""
+"""Epochs: stores are put aside while they are written, nothing sealed is lost, queries go back in time."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_epoch_begins_empty_and_the_old_one_stays_as_it_was(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flows.region", "history"]
 
 
-def test_questions_go_back_epoch_by_epoch(tmp_path: Path) -> None:
+def test_queries_go_back_epoch_by_epoch(tmp_path: Path) -> None:
     """Each key is answered by the newest epoch that knows it, and says by which."""
     writing = Writing(tmp_path)
     for epoch in range(3):

@@ -131,7 +131,7 @@ def test_wrong_reports_change_nothing() -> None:
 
 
 def test_impossible_values_are_rejected() -> None:
-    """Counters of 4 bytes, as in the paper, and questions that do not fit."""
+    """Counters of 4 bytes, as in the paper, and queries that do not fit."""
     with pytest.raises(ValueError, match="data_bytes is 4, expected 8: the operand of fetch-and-add"):
         KeyIncrementLayout(slots=64, data_bytes=4)
     with pytest.raises(ValueError, match="copies is 0"):

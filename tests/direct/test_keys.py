@@ -47,7 +47,7 @@ def test_a_flow_is_shown_as_it_is_written() -> None:
         assert show_key(parse_key(text)) == text
 
 
-def test_keys_of_one_question_have_one_length() -> None:
+def test_keys_of_one_query_have_one_length() -> None:
     """An array of keys is as wide as each of them."""
     assert parse_keys(["1", "2"]).tolist() == [[0, 0, 0, 1], [0, 0, 0, 2]]
     with pytest.raises(StoreError, match="different lengths"):

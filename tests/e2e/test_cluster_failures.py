@@ -20,7 +20,7 @@ from hopscope.cli.cluster.demo.member import Member
 from hopscope.cli.cluster.demo.place import Namespaces
 from hopscope.cli.cluster.demo.programs import find
 from hopscope.cli.cluster.demo.servers import Server
-from hopscope.cli.cluster.demo.whole import COMPILE_SECONDS, Questions, WholeCluster
+from hopscope.cli.cluster.demo.whole import COMPILE_SECONDS, Poller, WholeCluster
 from hopscope.cli.demo.folder import temporary_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
@@ -29,7 +29,7 @@ ANSWERED = 300
 """Newest events of a query before each kill."""
 REPORTS_PER_SECOND = 600
 PAUSE = 0.25
-"""Between two questions; each takes all members some milliseconds of a processor."""
+"""Between two poller; each takes all members some milliseconds of a processor."""
 SLACK_SECONDS = 3.0
 """A busy machine: beyond `answer_seconds` (2) an answer has taken only the time that its processes waited."""
 
@@ -47,8 +47,8 @@ def whole(tool: Callable[..., str]) -> Iterator[WholeCluster]:
         cluster.start_servers(["c1", "c2", "c3"])
         cluster.start_members()
         cluster.start_fabric(REPORTS_PER_SECOND, 1)
-        with Questions(cluster.first, PAUSE) as questions:
-            cluster.until(lambda: questions.complete, "no complete answer")
+        with Poller(cluster.first, PAUSE) as poller:
+            cluster.until(lambda: poller.complete, "no complete answer")
         yield cluster
 
 
@@ -74,10 +74,10 @@ def changes(
     own = {source for source, name in before.items() if name == victim.name}
     assert own
     assert own != before.keys()
-    with Questions(cluster.witness(victim), PAUSE) as questions:
+    with Poller(cluster.witness(victim), PAUSE) as poller:
         gone()
         cluster.until(lambda: victim.name not in cluster.place.using, f"the route to {victim.name}")
-        cluster.until(lambda: questions.names(victim.name), f"answers that name {victim.name}")
+        cluster.until(lambda: poller.names(victim.name), f"answers that name {victim.name}")
         during: dict[str, str] = {}
 
         def moved() -> bool:
@@ -90,9 +90,9 @@ def changes(
         cluster.until(
             lambda: victim.name in cluster.place.using, f"the route back to {victim.name}", COMPILE_SECONDS
         )
-        cluster.until(lambda: questions.complete, "complete answers", COMPILE_SECONDS)
-    assert questions.slowest < 2 + SLACK_SECONDS
-    assert all(victim.name in missing or complete for _, missing, complete in questions.answers)
+        cluster.until(lambda: poller.complete, "complete answers", COMPILE_SECONDS)
+    assert poller.slowest < 2 + SLACK_SECONDS
+    assert all(victim.name in missing or complete for _, missing, complete in poller.answers)
     cluster.until(
         lambda: victim.name in cluster.owners().values(), f"switches that come back to {victim.name}"
     )

@@ -14,12 +14,12 @@ import pytest
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.membership.members import Directory
 from hopscope.cluster.process import Context
-from hopscope.cluster.queries.client import Asker
+from hopscope.cluster.queries.client import QueryClient
 from hopscope.cluster.queries.history import LakeHistory, open_history
-from hopscope.cluster.queries.history_handler import HistoryAnswerer
+from hopscope.cluster.queries.history_handler import HistoryHandler
 from hopscope.cluster.queries.history_query import MOST_FLOWS
-from hopscope.cluster.queries.server import Questions
-from hopscope.cluster.queries.tails import TailAnswerer
+from hopscope.cluster.queries.server import QueryServer
+from hopscope.cluster.queries.tails import TailHandler
 from hopscope.detect.detector import Detector
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.catalog import Lake, create
@@ -75,11 +75,11 @@ def cluster(
         def parts(context: Context) -> list[Any]:
             who = context.data, context.name
             return [
-                Questions(
+                QueryServer(
                     context,
                     {
-                        "tail": partial(TailAnswerer, *who, context.incarnation),
-                        "history": partial(HistoryAnswerer, *who, 2**29),
+                        "tail": partial(TailHandler, *who, context.incarnation),
+                        "history": partial(HistoryHandler, *who, 2**29),
                     },
                 )
             ]
@@ -92,10 +92,10 @@ def cluster(
 
 
 def asked(settings: Settings, folder: Path, ask: Callable[[LakeHistory], Any]) -> tuple[Any, dict[str, Any]]:
-    """What a question found, and who answered."""
+    """What a query found, and who answered."""
     with (
-        closing(Asker(Connection(settings.cluster, "test"))) as asker,
-        open_history(settings, folder, asker) as it,
+        closing(QueryClient(Connection(settings.cluster, "test"))) as query_client,
+        open_history(settings, folder, query_client) as it,
     ):
         assert isinstance(it, LakeHistory)
         return ask(it), it.answer.as_json()
@@ -134,7 +134,7 @@ def test_every_event_once_also_when_members_commit(cluster: Running) -> None:
 def test_flows_have_the_packets_of_live_ones(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flow of IPv4 that two members have in their tables and one of IPv6 that one has: packets are those of
     the lake and of all tables, means are weighted by packets, also in parts of one flow each. With an end in
-    the question, live flows are not in it.
+    the query, live flows are not in it.
     """
 
     def flows(**filters: Any) -> dict[Any, dict[str, Any]]:
@@ -175,12 +175,12 @@ def test_who_does_not_answer_is_named(cluster: Running, monkeypatch: pytest.Monk
     """A member without an answer is named with the time up to which its events are in it; a member whose
     answer is damaged, too.
     """
-    read = TailAnswerer.read
+    read = TailHandler.read
 
-    def fails(self: TailAnswerer, question: Any) -> bytes:
-        return b"{}" if self._who[0] == "c3" else read(self, question)
+    def fails(self: TailHandler, query: Any) -> bytes:
+        return b"{}" if self._who[0] == "c3" else read(self, query)
 
-    monkeypatch.setattr(TailAnswerer, "read", fails)
+    monkeypatch.setattr(TailHandler, "read", fails)
     found, answer = asked(cluster.settings, cluster.folder, counted)
     assert answer["answered"] == ["c1", "c2"]
     assert not answer["complete"]
@@ -214,7 +214,7 @@ def test_nats_or_the_lake_away(cluster: Running) -> None:
 
 def test_a_drained_member_that_has_ended_is_not_missing(cluster: Running, tmp_path: Path) -> None:
     """Its last record states where its shards end: answers are complete without it as soon as the lake has
-    its events up to there; those of an earlier folder of that name do not count. A live question needs
+    its events up to there; those of an earlier folder of that name do not count. A live query needs
     nothing of it, and members' own histories lack it.
     """
     settings, events = cluster.settings, member_events(60, 7, 0)
@@ -237,8 +237,8 @@ def test_a_drained_member_that_has_ended_is_not_missing(cluster: Running, tmp_pa
                 commit(lake, "c4", incarnation(tmp_path), events[40:])
             _, answer = asked(settings, cluster.folder, counted)
             assert (answer["answered"], answer["complete"]) == (["c1", "c2", "c3"], True)
-            with closing(Asker(Connection(settings.cluster, "test"))) as asker:
-                gathered = asker.ask("tail", {}, lambda _: None, accepted=(200, 503))
+            with closing(QueryClient(Connection(settings.cluster, "test"))) as query_client:
+                gathered = query_client.ask("tail", {}, lambda _: None, accepted=(200, 503))
             assert (gathered.answer.complete, gathered.left.keys()) == (True, {"c4"})
             gone = settings.model_copy(
                 update={"lake": settings.lake.model_copy(update={"catalog": "postgresql://x@127.0.0.1:1/x"})}

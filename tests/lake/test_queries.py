@@ -1,4 +1,4 @@
-"""Questions over the lake and tails of its members, against brute force over all records."""
+"""Queries over the lake and tails of its members, against brute force over all records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.cluster.queries.tails import TailAnswerer, after_marks, decode, request_json
+from hopscope.cluster.queries.tails import TailHandler, after_marks, decode, request_json
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.query import Flow
 from hopscope.history.reading.map_sql import STEP_KINDS
 from hopscope.history.reading.page import Order
 from hopscope.lake.catalog import Lake, create
-from hopscope.lake.queries import LakeQuestions, Tail, TailRequest
+from hopscope.lake.queries import LakeQueries, Tail, TailRequest
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.snapshot import LakeSnapshot, take
 from hopscope.settings.lake import LakeSettings
@@ -36,7 +36,7 @@ COUNT = 600
 
 @dataclass
 class Cluster:
-    """Members, their lake, and History's questions to both."""
+    """Members, their lake, and History's queries to both."""
 
     settings: LakeSettings
     members: list[Member]
@@ -49,17 +49,17 @@ class Cluster:
         self.requests.append(request)
         self.before_tails()
         found = []
-        question = json.loads(json.dumps(request_json(snapshot, request))) | {"seconds": 60}
+        query = json.loads(json.dumps(request_json(snapshot, request))) | {"seconds": 60}
         for member in self.members:
-            answer = TailAnswerer(member.folder, member.name, member.incarnation).read(question)
+            answer = TailHandler(member.folder, member.name, member.incarnation).read(query)
             incarnation, events, cut = decode(answer)
             assert not cut
             found.append(after_marks(snapshot, member.name, incarnation, events))
         return found
 
     @property
-    def queries(self) -> LakeQuestions:
-        return LakeQuestions(self.reader, self.tails)
+    def queries(self) -> LakeQueries:
+        return LakeQueries(self.reader, self.tails)
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -326,7 +326,7 @@ def test_a_window_reads_its_days_alone(cluster: Cluster) -> None:
     assert len({path.split("/")[-2] for path, _ in files}) == 3
     (request,) = cluster.requests
     bodies = [
-        decode(TailAnswerer(each.folder, each.name, each.incarnation).read(
+        decode(TailHandler(each.folder, each.name, each.incarnation).read(
             request_json(snapshot, request)
         ))[1]
         for each in cluster.members

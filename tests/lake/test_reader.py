@@ -36,11 +36,11 @@ SETTINGS = LakeSettings(catalog="postgresql://u@127.0.0.1:1/db", data="/nowhere"
 
 
 def nothing(*_: object) -> None:
-    """What a question reads, and what is known of a snapshot."""
+    """What a query reads, and what is known of a snapshot."""
 
 
-def test_questions_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that hangs: of eight questions one tries to reach it, and all have its reason. Later it is
+def test_queries_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that hangs: of eight queries one tries to reach it, and all have its reason. Later it is
     tried again.
     """
     attempts: list[int] = []
@@ -81,7 +81,7 @@ def test_questions_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_store_that_fails_costs_no_connection(
     monkeypatch: pytest.MonkeyPatch, status: int | None, connections: int
 ) -> None:
-    """Only a key that it refuses, and what is no answer of it, make the next question connect again."""
+    """Only a key that it refuses, and what is no answer of it, make the next query connect again."""
     opened: list[int] = []
 
     class Opened:
@@ -110,7 +110,7 @@ def test_a_store_that_fails_costs_no_connection(
     assert len(opened) == connections
 
 
-def test_a_question_that_needs_too_much_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_needs_too_much_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its own kind of error, since places of a storm are then asked for in parts."""
 
     def fail(*_: object) -> None:
@@ -138,10 +138,10 @@ def silent() -> Iterator[LakeReader]:
             yield asked
 
 
-def test_a_database_that_hangs_costs_a_question_its_share_and_later_ones_nothing(silent: LakeReader) -> None:
-    """The first question waits for its share of the deadline, later ones and closing do not wait."""
+def test_a_database_that_hangs_costs_a_query_its_share_and_later_ones_nothing(silent: LakeReader) -> None:
+    """The first query waits for its share of the deadline, later ones and closing do not wait."""
     silent.prepare()
-    for reason, seconds in (("no answer within 0.3 s", 0.5), ("an earlier question", 600.0)):
+    for reason, seconds in (("no answer within 0.3 s", 0.5), ("an earlier query", 600.0)):
         begin = time.monotonic()
         with pytest.raises(LakeError, match=reason):
             silent.ask(nothing, nothing, Deadline(seconds))
@@ -152,7 +152,7 @@ def test_a_database_that_hangs_costs_a_question_its_share_and_later_ones_nothing
 def test_a_call_that_hangs_for_too_long_ends_with_its_process(
     silent: LakeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next question asks another process."""
+    """The next query asks another process."""
     silent.prepare()
     pid = silent.pid
     with pytest.raises(LakeError, match="no answer"):
@@ -173,8 +173,8 @@ def dies(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, times: list[
 
 @pytest.mark.e2e
 def test_a_process_that_ends_is_replaced(local: LakeSettings) -> None:
-    """A question that it could not answer goes to the next one, twice; then it has an error, not the program
-    that asked. The question after that has an answer.
+    """A query that it could not answer goes to the next one, twice; then it has an error, not the program
+    that asked. The query after that has an answer.
     """
     create(local)
     told: list[int] = []
@@ -222,11 +222,11 @@ def once(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, tails: int) 
 
 
 @pytest.mark.e2e
-def test_a_question_goes_on_after_the_database_was_started_again(
+def test_a_query_goes_on_after_the_database_was_started_again(
     database: PostgresServer, local: LakeSettings
 ) -> None:
-    """Each of its snapshots is told to the asker; the answer is that of the last one. A database that was
-    killed and started between two questions is asked by another connection.
+    """The caller gets each of its snapshots; the answer is that of the last one. A database that was killed
+    and started between two queries is asked by another connection.
     """
     create(local)
     told: list[LakeSnapshot] = []

@@ -167,7 +167,7 @@ def test_two_threads_ask_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_role_that_only_asks_does_not_wait_for_its_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As serve, whose question may wait for a database that hangs: a stop takes no part of that."""
+    """As serve, whose query may wait for a database that hangs: a stop takes no part of that."""
     monkeypatch.setitem(roles.ROLES, "archive", Role(_report_and_leave_a_thread, waits=False))
     with server([]) as made:
         process, channel, _ = begin(made[1], tmp_path)

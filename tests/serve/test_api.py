@@ -698,7 +698,7 @@ def test_errors_of_a_body_say_what_to_send(api: Any, collector: Any) -> None:
 
 
 def test_starts_without_what_few_ask_for() -> None:
-    """Making the application loads neither DuckDB nor the client library of Prometheus: questions do."""
+    """Making the application loads neither DuckDB nor the client library of Prometheus: queries do."""
     program = (
         "import sys, hopscope.serve.api, hopscope.serve.scope, hopscope.direct.collectors.open\n"
         "print({'duckdb', 'prometheus_client', 'numba'} & set(sys.modules))"

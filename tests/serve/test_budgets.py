@@ -78,7 +78,7 @@ def test_health_is_answered_while_everything_else_is_full(api: Any, collector: A
 def test_what_is_cheap_waits_for_nothing_that_is_not(
     api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Questions about alarms, flows and a time range of history that do not end: tables, counters and the
+    """Queries about alarms, flows and a time range of history that do not end: tables, counters and the
     newest events are answered.
     """
     free = threading.Event()

@@ -91,7 +91,7 @@ def test_a_list_is_polled_from_where_the_last_answer_ended(api: Any, tmp_path: P
         ("stores/broken/query?key=1", 400, "not a Hopscope region"),
     ],
 )
-def test_wrong_questions_are_told(api: Any, tmp_path: Path, path: str, status: int, said: str) -> None:
+def test_wrong_queries_are_told(api: Any, tmp_path: Path, path: str, status: int, said: str) -> None:
     """One line of JSON says what was found; nothing crashes."""
     open_stores(tmp_path / "direct", [parse_store("paths=key-write,slots=1024")])
     (tmp_path / "direct" / "broken.region").write_bytes(b"no region")

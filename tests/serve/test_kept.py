@@ -41,15 +41,15 @@ class Asked:
         self.clock, self.kept = clock, Kept()
         self.made: Counter[str] = Counter()
 
-    def ask(self, question: str, seconds: float, takes: float) -> int:
+    def ask(self, query: str, seconds: float, takes: float) -> int:
         """Which making of the answer this is."""
-        return self.kept.of(question, seconds, self._make(question, takes))
+        return self.kept.of(query, seconds, self._make(query, takes))
 
-    def _make(self, question: str, takes: float) -> Callable[[], int]:
+    def _make(self, query: str, takes: float) -> Callable[[], int]:
         def make() -> int:
             self.clock.now += takes
-            self.made[question] += 1
-            return self.made[question]
+            self.made[query] += 1
+            return self.made[query]
 
         return make
 
@@ -99,7 +99,7 @@ def test_no_answer_is_kept_too_long(clock: Clock) -> None:
 
 def test_an_answer_that_is_being_made_is_not_made_twice() -> None:
     """Two threads ask the same: the second waits for the first, while a third gets the answer to another
-    question.
+    query.
     """
     kept_answers, free, made = Kept(), threading.Event(), Counter[str]()
 

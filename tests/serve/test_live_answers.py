@@ -47,7 +47,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_is_made_once_for_all_viewers() -> None:
-    """Two viewers get the same message; one that comes later gets the newest at once; nobody, no question."""
+    """Two viewers get the same message; one that comes later gets the newest at once; nobody, no query."""
 
     async def work() -> None:
         asked = Asked()
@@ -173,7 +173,7 @@ def test_a_failing_answer_is_logged_by_its_cause(tmp_path: Path, monkeypatch: py
      ("/api/v0/" + "x" * 3000, False), ("/api/v0/events/%6Cive", False)],
 )  # fmt: skip
 def test_only_gets_of_the_api_can_be_watched(tmp_path: Path, path: str, possible: bool) -> None:
-    """Streams, questions by POST, pages and unknown paths cannot; a host in the path changes nothing."""
+    """Streams, queries by POST, pages and unknown paths cannot; a host in the path changes nothing."""
     app = create_app(ServeSettings(), tmp_path)
     assert can_be_watched(app, path) == possible
     app.state.context.close()

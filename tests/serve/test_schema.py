@@ -92,7 +92,7 @@ def test_every_operation_answers_as_it_is_described(collector: Collector, mode: 
 
 
 def test_a_collector_that_has_received_nothing_answers(idle: Collector) -> None:
-    """Every question, with each value of its parameters that have few: no page of the console is an error
+    """Every query, with each value of its parameters that have few: no page of the console is an error
     before the first report.
     """
     app = create_app(ServeSettings(), idle.folder, NAMES)

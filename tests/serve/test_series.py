@@ -19,7 +19,7 @@ QUEUE = "node=leaf-2&port=3&queue=2"
 
 
 def ask(api: Any, folder: Any, *paths: str) -> list[Any]:
-    """Answers to some questions, one after the other."""
+    """Answers to some queries, one after the other."""
 
     async def talk() -> list[Any]:
         async with api(folder) as client:

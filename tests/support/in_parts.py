@@ -10,7 +10,7 @@ from hopscope.history.reading.table import Table
 
 
 class InParts(History):
-    """Questions for places are answered for some switches after the other."""
+    """Queries for places are answered for some switches after the other."""
 
     def _grouped(self, select: str, *args: Any, **more: Any) -> Table:
         if " AS total" in select and " % " not in select:

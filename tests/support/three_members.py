@@ -1,4 +1,4 @@
-"""Three real collectors of one cluster, each with other reports, and questions to them."""
+"""Three real collectors of one cluster, each with other reports, and queries to them."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ class Three:
         return httpx.get(address, params=query, timeout=60, verify=NO_TLS)
 
     def of_all(self, path: str, **query: Any) -> Any:
-        """A question to all, which all answer, however busy they are; the answer without `cluster`."""
+        """A query to all, which all answer, however busy they are; the answer without `cluster`."""
         found = self.complete(lambda: self.ask("c1", path, scope="cluster", **query))
         assert found.pop("cluster") == ClusterAnswer(NAMES).as_json()
         return found
 
-    def complete(self, question: Callable[[], httpx.Response]) -> Any:
-        """The first answer to a question to several that lacks none of them."""
+    def complete(self, query: Callable[[], httpx.Response]) -> Any:
+        """The first answer to a query to several that lacks none of them."""
 
         def ask() -> Any:
-            response = question()
+            response = query()
             assert response.status_code == 200, response.text
             return response.json() if response.json()["cluster"]["complete"] else None
 
@@ -111,11 +111,11 @@ class Three:
         found: list[Any] = self.get(name, "/events", limit=10_000, **query)["items"]
         return found
 
-    def of_one_moment(self, question: Callable[[], T]) -> tuple[dict[str, list[Any]], T]:
-        """Events of each member, and what a question finds while none is added."""
+    def of_one_moment(self, query: Callable[[], T]) -> tuple[dict[str, list[Any]], T]:
+        """Events of each member, and what a query finds while none is added."""
         while True:
             before = {name: self.events(name) for name in NAMES}
-            found = question()
+            found = query()
             if {name: self.events(name) for name in NAMES} == before:
                 return before, found
 

@@ -20,7 +20,7 @@ _LONGEST_PAUSE = 0.2
 def eventually(condition: Callable[[], T], what: object = "it did not happen", every: float = 0.01) -> T:
     """The first true value of `condition`, asked again and again; fails with `what` if it never comes.
 
-    What takes long to ask is asked less often: questions to a server would keep it from what is waited for.
+    What takes long to ask is asked less often: queries to a server would keep it from what is waited for.
     """
     until = (asked := time.monotonic()) + HANG_SECONDS
     while not (value := condition()):

@@ -1,1 +1,1 @@
-"""Several collectors over NATS: members, configuration, and questions to all of them."""
+"""Several collectors over NATS: members, configuration, and queries to all of them."""

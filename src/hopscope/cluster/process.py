@@ -1,6 +1,6 @@
 """The process of a member: a connection to NATS, and the parts that use it.
 
-A part is one task of a member in its cluster: `members` (its record), `configuration`, `questions`, `owners`,
+A part is one task of a member in its cluster: `members` (its record), `configuration`, `queries`, `owners`,
 `drain`, … Each has a thread of its own, so that a part that waits delays neither other parts nor the tick for
 the supervisor. Only that thread calls its methods:
 

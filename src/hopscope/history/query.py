@@ -24,7 +24,7 @@ from .errors import HistoryError, TooLargeError
 from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
-from .reading.event_queries import LOCAL, EventQuestions, name_ends, of_records
+from .reading.event_queries import LOCAL, EventQueries, name_ends, of_records
 from .reading.filters import Filters, Flow, QueueFilters, criteria_of
 from .reading.long_paths import MOST_RECORDS, add_long_paths
 from .reading.page import Order, Page
@@ -55,7 +55,7 @@ _TRIES = 20
 """How many snapshots a query tries if the archive replaces segments meanwhile."""
 
 
-class History(EventQuestions):
+class History(EventQueries):
     """The events of the data folder `folder`. Threads may share a History.
 
     `names` adds the columns `node` and `port_name`. `memory_bytes` and `threads` limit its queries.

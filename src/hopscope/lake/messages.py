@@ -12,8 +12,8 @@ from ..settings.lake import LakeSettings
 from .snapshot import LakeSnapshot
 
 Work = Callable[[duckdb.DuckDBPyConnection, LakeSnapshot, Any], Any]
-"""The function that answers a query in the process. Its last argument comes from the asker, who computes it
-from the snapshot. It must be possible to pickle it."""
+"""The function that answers a query in the process. Its last argument comes from the caller of
+`LakeReader.ask`, which computes it from the snapshot. It must be possible to pickle it."""
 
 
 @dataclass(frozen=True, slots=True)

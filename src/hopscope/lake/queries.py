@@ -19,7 +19,7 @@ from ..base.names import Names
 from ..detect.records import EVENT, PATH_PART
 from ..history.columns import COLUMNS
 from ..history.errors import HistoryError
-from ..history.reading.event_queries import EventQuestions, Identity
+from ..history.reading.event_queries import EventQueries, Identity
 from ..history.reading.filters import Filters, to_ns
 from ..history.reading.long_paths import add_long_paths
 from ..history.reading.page import Order
@@ -75,7 +75,7 @@ Tails = Callable[[LakeSnapshot, TailRequest], list[Tail]]
 
 
 @dataclass
-class LakeQuestions(EventQuestions):
+class LakeQueries(EventQueries):
     """Queries of the events of all members. Every method may raise HistoryError and LakeError."""
 
     reader: LakeReader
@@ -93,7 +93,7 @@ class LakeQuestions(EventQuestions):
         after: str | None = None,
         **filters: Unpack[Filters],
     ) -> Table:
-        """See `EventQuestions`; ordered by time, then by member, shard, sequence and incarnation."""
+        """See `EventQueries`; ordered by time, then by member, shard, sequence and incarnation."""
         cursor = None if after is None else ClusterCursor.parse(after)
         by, rows = order_sql(order), "" if limit is None else f"LIMIT {limit + 1}"
         matching = self._where(filters, lambda: _further(filters))

@@ -35,7 +35,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Query:
     """A connection to the process, for one query."""
 
     connection: Connection
@@ -62,7 +62,7 @@ class LakeReader:
         self._prepared = 0
         """Pid of the process that is prepared."""
         self._lock = threading.Lock()
-        self._hangs: _Question | None = None
+        self._hangs: _Query | None = None
         """A query that was not answered by its deadline …"""
         self._hung_at = 0.0
         """… and when that was."""
@@ -81,8 +81,8 @@ class LakeReader:
         if self._hanging() or self.pid == self._prepared != 0:
             return
         with suppress(LakeError):  # the query will report it
-            with self._question(None) as question:
-                self._said(question, _START_SECONDS)
+            with self._query(None) as query:
+                self._said(query, _START_SECONDS)
             self._prepared = self.pid
 
     def ask(
@@ -100,12 +100,12 @@ class LakeReader:
         """
         for attempt in range(_TRIES):
             if self._hanging():
-                raise LakeError(f"{self._place}: it does not answer: an earlier question still waits")
-            with self._question(work) as question:
-                said = self._said(question, None if deadline is None else deadline.left(SHARE))
+                raise LakeError(f"{self._place}: it does not answer: an earlier query still waits")
+            with self._query(work) as query:
+                said = self._said(query, None if deadline is None else deadline.left(SHARE))
                 if isinstance(said, LakeSnapshot):
-                    question.send(tails(said))
-                    said = self._said(question, None)
+                    query.send(tails(said))
+                    said = self._said(query, None)
             if isinstance(said, Found):
                 value: T = said.value
                 return value
@@ -118,17 +118,17 @@ class LakeReader:
     def _place(self) -> str:
         return shown.shown(self.settings.catalog)
 
-    def _said(self, question: _Question, seconds: float | None) -> LakeSnapshot | Found | Failed:
+    def _said(self, query: _Query, seconds: float | None) -> LakeSnapshot | Found | Failed:
         """The next message from the process. LakeError: it takes too long."""
         try:
-            if not question.connection.poll(seconds):
+            if not query.connection.poll(seconds):
                 with self._lock:
                     if self._hangs is None:
-                        self._hangs, self._hung_at = question, time.monotonic()
+                        self._hangs, self._hung_at = query, time.monotonic()
                 raise LakeError(f"{self._place}: no answer within {seconds:.1f} s")
-            said: LakeSnapshot | Found | Failed = question.connection.recv()
+            said: LakeSnapshot | Found | Failed = query.connection.recv()
         except (EOFError, OSError):
-            self._process.end(kill=True, pid=question.pid)
+            self._process.end(kill=True, pid=query.pid)
             return Failed(LakeError(f"{self._place}: the process that reads it has ended"), again=True)
         return said
 
@@ -146,7 +146,7 @@ class LakeReader:
             return False
 
     @contextmanager
-    def _question(self, work: Work | None) -> Iterator[_Question]:
+    def _query(self, work: Work | None) -> Iterator[_Query]:
         """Send a query to the process; its connection is closed at the end. LakeError: no process can be
         started.
         """
@@ -156,12 +156,12 @@ class LakeReader:
             raise LakeError(
                 f"{self._place}: no process can be started to read it: {error.strerror}"
             ) from None
-        question = _Question(connection, self._process.pid)
+        query = _Query(connection, self._process.pid)
         try:
-            question.send(work)
-            yield question
+            query.send(work)
+            yield query
         finally:
-            if question is not self._hangs:
+            if query is not self._hangs:
                 connection.close()
 
     def _began(self, control: socket.socket) -> None:

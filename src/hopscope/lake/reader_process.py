@@ -19,7 +19,7 @@ import duckdb
 from ..base.process.title import show_name
 from ..history.errors import TooLargeError
 from ..history.files.segments import first_line
-from . import queries, sql  # noqa: F401 - what questions call is there before their time begins
+from . import queries, sql  # noqa: F401 - what queries call is there before their time begins
 from .catalog import Lake, end, prepared
 from .database import LakeError
 from .messages import Begin, Failed, Found, Work
@@ -59,40 +59,40 @@ class Reading:
         self._preparing = threading.Lock()
         self._prepared: duckdb.DuckDBPyConnection | None = None
 
-    def answer(self, question: Connection) -> None:
+    def answer(self, query: Connection) -> None:
         """Answer one query: Work, or None to do all work that needs no server."""
-        with question, suppress(EOFError, OSError):  # the asker has ended
-            work: Work | None = question.recv()
+        with query, suppress(EOFError, OSError):  # the caller has ended
+            work: Work | None = query.recv()
             try:
                 if work is None:
                     self._prepare()
-                    question.send(Found(None))
+                    query.send(Found(None))
                 else:
-                    self._read(question, work)
+                    self._read(query, work)
             except (EOFError, OSError):
                 raise
             except Exception as error:
-                question.send(Failed(error))
+                query.send(Failed(error))
 
-    def _read(self, question: Connection, work: Work) -> None:
-        """Send a snapshot, receive the asker's data for it, and send the result of `work`."""
+    def _read(self, query: Connection, work: Work) -> None:
+        """Send a snapshot, receive the caller's data for it, and send the result of `work`."""
         lake = self._opened()
         cursor = lake.connection.cursor()
         try:
             cursor.execute("BEGIN TRANSACTION READ ONLY")  # it sees the catalog as it is now
             snapshot = take(lake, cursor)
-            question.send(snapshot)
-            question.send(Found(work(cursor, snapshot, question.recv())))
+            query.send(snapshot)
+            query.send(Found(work(cursor, snapshot, query.recv())))
         except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
-            question.send(Failed(TooLargeError(f"the query needs too much memory: {first_line(error)}")))
+            query.send(Failed(TooLargeError(f"the query needs too much memory: {first_line(error)}")))
         except (duckdb.FatalException, duckdb.InternalException) as error:
-            question.send(Failed(lake.named(error), again=True))
+            query.send(Failed(lake.named(error), again=True))
             os._exit(1)  # this DuckDB is unusable, and would end the process at its next transaction
         except duckdb.Error as error:
             # no new connection is needed if the store failed, or the file was deleted by a newer snapshot
             if getattr(error, "status_code", None) in (None, *REFUSED):
                 self._replace(lake)
-            question.send(Failed(lake.named(error), again=True))
+            query.send(Failed(lake.named(error), again=True))
         finally:
             end(cursor)
 

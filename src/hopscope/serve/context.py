@@ -47,8 +47,8 @@ WAITING = 64
 """How many requests for state may wait for a thread; any further one is answered with 503."""
 QUERIES = 2
 """How many queries of history run at a time."""
-CLUSTER_QUESTIONS = 4
-"""How many questions to all members of a cluster may wait for answers at a time."""
+CLUSTER_QUERIES = 4
+"""How many queries to all members of a cluster may wait for answers at a time."""
 PATIENCE_SECONDS = 10.0
 """How long a request waits for a thread before it is answered with 503."""
 RETRY_SECONDS = 5
@@ -56,7 +56,7 @@ RETRY_SECONDS = 5
 MOST_QUERIES = 32
 """How many queries of history may run or wait."""
 WATCHED = 16
-"""How many of the hub's questions of each kind may wait for a thread, so that there is room for clients."""
+"""How many of the hub's queries of each kind may wait for a thread, so that there is room for clients."""
 STREAMS = 32
 """Maximum number of live feeds."""
 PER_CLIENT = 8
@@ -116,7 +116,7 @@ class Context:
                 ("collectors", 4),
                 ("events", 1),
                 ("history", QUERIES),
-                ("cluster", CLUSTER_QUESTIONS),
+                ("cluster", CLUSTER_QUERIES),
                 ("feed", 1),
                 ("page", 1),
             )
@@ -129,9 +129,9 @@ class Context:
         self._watching = {
             "events": asyncio.Semaphore(1),
             "history": asyncio.Semaphore(QUERIES),
-            "cluster": asyncio.Semaphore(CLUSTER_QUESTIONS),
+            "cluster": asyncio.Semaphore(CLUSTER_QUERIES),
         }
-        """The hub's questions wait here, and take no client's place among MOST_QUERIES."""
+        """The hub's queries wait here, and take no client's place among MOST_QUERIES."""
         self.streaming: Counter[str] = Counter()
         """Open live feeds, by client."""
         self._made: dict[object, Any] = {}
@@ -189,7 +189,7 @@ class Context:
         )
 
     async def ask_collector(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The collector's answer to a question. 400 if it is rejected, 503 if no collector answers."""
+        """The collector's answer to a query. 400 if it is rejected, 503 if no collector answers."""
         return await self._of_collector(partial(control.request, self.folder, message))
 
     async def _of_collector(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -303,16 +303,16 @@ class Context:
     def keeping(
         self, request: Request, seconds: float, make: Callable[[Past], T], *more: Hashable
     ) -> Callable[[Past, threading.Event], T]:
-        """Work for a question to history that many viewers ask again and again: it is done once for all of
+        """Work for a query to history that many viewers ask again and again: it is done once for all of
         them, and its result is cached as in `Kept.of`. `more`: everything beside the request that the answer
         depends on.
         """
-        question = (request.url.path, tuple(sorted(request.query_params.multi_items())), *more)
+        query = (request.url.path, tuple(sorted(request.query_params.multi_items())), *more)
 
         def work(past: Past, _: threading.Event) -> T:
             if asks_cluster(request):  # its answer also says who answered
                 return make(past)
-            return self.kept.of(question, seconds, lambda: make(past))
+            return self.kept.of(query, seconds, lambda: make(past))
 
         return work
 
@@ -352,7 +352,7 @@ def _begin(begun: threading.Event, work: Callable[[], T]) -> T:
 def _reject_late(begun: threading.Event) -> None:
     """Raise 503 if no thread has begun the work by now."""
     if not begun.is_set():
-        raise _refused("the collector is busy: other questions of this kind are still being answered")
+        raise _refused("the collector is busy: other queries of this kind are still being answered")
 
 
 def _refused(why: str) -> HTTPException:

@@ -1,4 +1,4 @@
-"""Caches answers for some seconds, so that questions of many viewers are computed once."""
+"""Caches answers for some seconds, so that queries of many viewers are computed once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Answer:
 
 
 class Kept:
-    """A few answers by question; safe to use from several threads. A thread that asks a question waits if
+    """A few answers by query; safe to use from several threads. A thread that asks a query waits if
     another thread is already answering it.
     """
 
@@ -42,40 +42,40 @@ class Kept:
         self._lock = threading.Lock()
         self._making: dict[Hashable, threading.Lock] = {}
 
-    def of(self, question: Hashable, seconds: float, make: Callable[[], T]) -> T:
-        """The answer to a question, computed by `make`.
+    def of(self, query: Hashable, seconds: float, make: Callable[[], T]) -> T:
+        """The answer to a query, computed by `make`.
 
         It is at most `seconds` old, or older if BUDGET requires it: watched answers are renewed one after the
         other, and that may take only this share of the time.
         """
         with self._lock:
-            kept = self._known(question)
+            kept = self._known(query)
             if kept is not None:
                 return cast(T, kept.value)
-            making = self._making.setdefault(question, threading.Lock())
+            making = self._making.setdefault(query, threading.Lock())
         with making:
             with self._lock:
-                kept = self._known(question)
+                kept = self._known(query)
             try:
-                return cast(T, kept.value) if kept is not None else self._made(question, seconds, make)
+                return cast(T, kept.value) if kept is not None else self._made(query, seconds, make)
             finally:
                 with self._lock:
-                    self._making.pop(question, None)
+                    self._making.pop(query, None)
 
-    def _known(self, question: Hashable) -> _Answer | None:
-        kept, now = self._answers.get(question), time.monotonic()
+    def _known(self, query: Hashable) -> _Answer | None:
+        kept, now = self._answers.get(query), time.monotonic()
         if kept is None:
             return None
         kept.asked = now
         return kept if now < kept.until else None
 
-    def _made(self, question: Hashable, seconds: float, make: Callable[[], T]) -> T:
+    def _made(self, query: Hashable, seconds: float, make: Callable[[], T]) -> T:
         now, spent = time.monotonic(), time.thread_time()
         answer = make()
         done, spent = time.monotonic(), time.thread_time() - spent
         with self._lock:
-            self._answers[question] = kept = _Answer(answer, now, spent, done)
-            self._answers.move_to_end(question)
+            self._answers[query] = kept = _Answer(answer, now, spent, done)
+            self._answers.move_to_end(query)
             while len(self._answers) > MOST:
                 self._answers.popitem(last=False)
             turn = sum(each.took for each in self._answers.values() if done - each.asked < WATCHED_SECONDS)

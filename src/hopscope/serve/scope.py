@@ -21,7 +21,7 @@ from ..present.history import Past
 from ..settings.collector import Settings
 
 if TYPE_CHECKING:
-    from ..cluster.queries.client import Asker, Gathered
+    from ..cluster.queries.client import Gathered, QueryClient
     from ..cluster.queries.history import SharedLake
     from ..cluster.queries.parts import Answer
 
@@ -53,11 +53,11 @@ def of_member(request: Request) -> Request:
 
 
 class ClusterScope:
-    """Asks the cluster of a member. The connection is made for the first question, and kept."""
+    """Asks the cluster of a member. The connection is made for the first query, and kept."""
 
     def __init__(self, settings: Settings, folder: Path, names: Names) -> None:
         self._settings, self._folder, self._names = settings, folder, names
-        self._asker: Asker | None = None
+        self._client: QueryClient | None = None
         self._lake: SharedLake | None = None
         self._lock = threading.Lock()
 
@@ -67,26 +67,26 @@ class ClusterScope:
         return self._settings.member_name
 
     @property
-    def asker(self) -> Asker:
+    def client(self) -> QueryClient:
         """Asks members over NATS; made once."""
         with self._lock:
-            if self._asker is None:
+            if self._client is None:
                 from ..cluster.connection import Connection
-                from ..cluster.queries.client import Asker
+                from ..cluster.queries.client import QueryClient
 
                 who = f"{self._settings.member_name} serve"
-                self._asker = Asker(Connection(self._settings.cluster, who, keep=True))
-            return self._asker
+                self._client = QueryClient(Connection(self._settings.cluster, who, keep=True))
+            return self._client
 
     def history(self) -> ClusterHistory:
         """The history of all members, for one request."""
         from ..cluster.queries.history import SharedLake, open_history
 
-        asker = self.asker
+        client = self.client
         with self._lock:
             if self._lake is None and self._settings.lake.enabled:
                 self._lake = SharedLake(self._settings)
-        return open_history(self._settings, self._folder, asker, self._lake)
+        return open_history(self._settings, self._folder, client, self._lake)
 
     def past(self) -> Past:
         """The same, as the routes read it."""
@@ -94,28 +94,28 @@ class ClusterScope:
 
     def close(self) -> None:
         """Close the connections."""
-        for each in (self._asker, self._lake):
+        for each in (self._client, self._lake):
             if each is not None:
                 each.close()
 
-    def ask(self, question: Question) -> Response | ClusterAnswer:
+    def ask(self, query: ClusterQuery) -> Response | ClusterAnswer:
         """The merged answers. If NATS is unreachable, only a note that this member alone answers."""
         from ..cluster.connection import ClusterError
 
         try:
-            found = self.asker.ask(
-                "api", {"gets": question.gets}, question.read, accepted=(200, 400, 404), only=question.only
+            found = self.client.ask(
+                "api", {"gets": query.gets}, query.read, accepted=(200, 400, 404), only=query.only
             )
-            return question.answered(found.of_cluster(self._settings.member_name))
+            return query.answered(found.of_cluster(self._settings.member_name))
         except ClusterError as error:
             alone = ClusterAnswer((self._settings.member_name,), {}, str(error))
-            if question.only and not set(question.only) & set(alone.answered):
-                return _error(503, f"{question.only[0]} cannot be asked: {error}", alone)
+            if query.only and not set(query.only) & set(alone.answered):
+                return _error(503, f"{query.only[0]} cannot be asked: {error}", alone)
             return alone
 
 
-class Question:
-    """One request as a question to all members. ValueError: its offset or limit is not a number."""
+class ClusterQuery:
+    """One request as a query to all members. ValueError: its offset or limit is not a number."""
 
     def __init__(self, request: Request, rule: Rule, models: Sequence[Any]) -> None:
         """`models`: the models of answers to its path and to `rule.also`."""

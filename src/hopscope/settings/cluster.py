@@ -28,7 +28,7 @@ class StreamSettings(NatsSettings):
 
 class ClusterSettings(NatsAccess):
     """A cluster of collectors. Each takes reports on its own; NATS has the list of members and their
-    configuration, and carries questions to all of them. Without `nats` there is no cluster.
+    configuration, and carries queries to all of them. Without `nats` there is no cluster.
     """
 
     name: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_-]{1,32}$")
@@ -45,7 +45,7 @@ class ClusterSettings(NatsAccess):
     member_seconds: Seconds = Field(default=10.0, ge=1)
     """A member whose record is older than this is missing; at least twice `heartbeat_seconds`."""
     answer_seconds: Seconds = Field(default=2.0, ge=0.05, le=60)
-    """How long a question waits for servers and members in total. The answer names members that did not
+    """How long a query waits for servers and members in total. The answer names members that did not
     reply.
     """
     events: Literal["none", "stream"] = "none"

@@ -43,14 +43,14 @@ def drain(
 ) -> None:  # fmt: skip
     """Let a member leave: other members get its keys, its route is withdrawn, its events go to the lake.
 
-    Works from any machine that reaches NATS. The member keeps its data and answers questions; stop it when it
+    Works from any machine that reaches NATS. The member keeps its data and answers queries; stop it when it
     is drained. The command prints what it waits for; Ctrl-C ends the wait, not the drain. `--undo` does not
     bring its keys back: `hopscope cluster owners add` does.
 
     Exit status: 0; 1 if a step was not done in time, which the output names.
     """
     from ...cluster.membership.drain import follow
-    from ...cluster.membership.drain_request import Wish
+    from ...cluster.membership.drain_request import DrainRequest
     from ...cluster.membership.members import Directory
     from .owners import give_away
 
@@ -61,12 +61,12 @@ def drain(
                 f"{name}: the cluster has no such member; `hopscope cluster status` lists them"
             )
         kept = "" if undo else give_away(connection, loaded, name, form)
-        wish = Wish(drained=not undo, silence_seconds=wait, number=time.time_ns())
+        request = DrainRequest(drained=not undo, silence_seconds=wait, number=time.time_ns())
         limit = EXTRA_SECONDS + (0 if undo else wait)
         end = follow(
             connection,
             name,
-            wish,
+            request,
             limit,
             lambda progress: _say(name, progress),
             lambda why: print(f"{name}  no news: {why}", file=sys.stderr, flush=True),

@@ -46,7 +46,7 @@ class DemandOptions(Options):
             help="How reports arrive: udp (one in a datagram), trains, ring or xdp.",
         ),
     ] = "udp"  # fmt: skip
-    questions: Annotated[str, option("--questions", metavar="RATE", help="Questions to all members.")] = "1/s"
+    queries: Annotated[str, option("--queries", metavar="RATE", help="Queries to all members.")] = "1/s"
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _demand(demand: DemandOptions, machines: MachineOptions) -> ClusterDemand:
         replicas=machines.replicas,
         stream=machines.stream,
         every_seconds=machines.every,
-        questions=per_second("--questions", demand.questions),
+        queries=per_second("--queries", demand.queries),
         costs=dict(map(_cost, machines.cost or ())),
     )
 

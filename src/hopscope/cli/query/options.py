@@ -186,12 +186,12 @@ def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
     if not settings.cluster.enabled:
         raise HopscopeError("--scope cluster: this collector is in no cluster: set cluster.nats")
     from ...cluster.connection import Connection
-    from ...cluster.queries.client import Asker
+    from ...cluster.queries.client import QueryClient
     from ...cluster.queries.history import open_history
 
     with (
-        closing(Asker(Connection(settings.cluster, "query"))) as asker,
-        open_history(settings, settings.data, asker) as history,
+        closing(QueryClient(Connection(settings.cluster, "query"))) as client,
+        open_history(settings, settings.data, client) as history,
     ):
         yield history
 

@@ -30,7 +30,7 @@ from ..buckets import Bucket
 from ..connection import ClusterError, Connection
 from ..process import Context, Part
 from ..setup import lacking
-from .drain_request import FILE_NAME, MAX_BYTES, Wish, decode, remember, remembered
+from .drain_request import FILE_NAME, MAX_BYTES, DrainRequest, decode, remember, remembered
 from .members import Directory, as_text
 from .route import Route
 
@@ -68,13 +68,13 @@ class Drains:
     def __init__(self, connection: Connection) -> None:
         self._bucket = Bucket(connection, connection.names.drains)
 
-    def ask(self, member: str, wish: Wish) -> None:
+    def ask(self, member: str, request: DrainRequest) -> None:
         """Store a request to a member."""
-        self._bucket.put(f"wish.{member}", wish.encode())
+        self._bucket.put(f"request.{member}", request.encode())
 
-    def wish(self, member: str) -> Wish | None:
+    def requested(self, member: str) -> DrainRequest | None:
         """The request to a member; None: there was none, or NATS has lost it."""
-        entry = self._bucket.get(f"wish.{member}")
+        entry = self._bucket.get(f"request.{member}")
         return None if entry is None else decode(entry.value)
 
     def report(self, member: str, progress: Progress) -> None:
@@ -88,7 +88,7 @@ class Drains:
 
     def forget(self, member: str) -> None:
         """Remove both entries."""
-        for kind in ("wish", "progress"):
+        for kind in ("request", "progress"):
             if self._bucket.get(f"{kind}.{member}") is not None:
                 self._bucket.delete(f"{kind}.{member}")
 
@@ -108,10 +108,10 @@ class Drain(Part):
         self._route = Route(cluster.announce, cluster.withdraw, self._log.info)
         self._drains = Drains(context.connection)
         self._state = CollectorState(context.data)
-        self._wish = self._noted = remembered(context.data)
+        self._request = self._noted = remembered(context.data)
         self._unnoted = ""
         """Why the request could not be stored in the data folder; empty: it was."""
-        self._progress = Progress(number=self._wish.number)
+        self._progress = Progress(number=self._request.number)
         self._reported: Progress | None = None
         self._report_at = self._since = self._quiet_since = 0.0
         self._reports = -1
@@ -123,10 +123,10 @@ class Drain(Part):
         context = self.context
         online = context.connected and context.joined
         if online:
-            self._learn(self._drains.wish(context.name))
+            self._learn(self._drains.requested(context.name))
         self._note()
         if self._has_commands:
-            self._route.turn(context.condition().ready and not self._wish.drained)
+            self._route.turn(context.condition().ready and not self._request.drained)
             context.own["route_problem"] = as_text(self._route.problem)
         self._go_on()
         route = (
@@ -151,7 +151,7 @@ class Drain(Part):
 
     def _go_on(self) -> None:
         stage = self._progress.stage
-        if not self._wish.drained:
+        if not self._request.drained:
             if stage != "live":
                 self._enter("live")
             return
@@ -170,7 +170,7 @@ class Drain(Part):
                 self._enter("flushing")
             else:
                 what = f"silence: {sources} sources still send"
-                if self._quiet_since - self._since > (limit := self._wish.silence_seconds):
+                if self._quiet_since - self._since > (limit := self._request.silence_seconds):
                     self._enter("flushing", f"waited {limit:g} s for {what}")
                 else:  # a silence that began in time may be completed
                     self._progress = replace(self._progress, waits_for=what, sources=sources)
@@ -190,7 +190,7 @@ class Drain(Part):
             problem="; ".join(filter(None, (self._progress.problem if stage != "live" else "", problem)))[
                 :500
             ],
-            number=self._wish.number,
+            number=self._request.number,
         )
         self._since = self._quiet_since = time.monotonic()
         self._reports = -1
@@ -231,21 +231,21 @@ class Drain(Part):
 
     # ---------------------------------------------------------------------------------------- the request
 
-    def _learn(self, wish: Wish | None) -> None:
-        if wish is None:
-            if self._wish.drained:  # drained until undone
-                self._drains.ask(self.context.name, self._wish)
-        elif wish != self._wish:
-            self._wish = wish
-            self._progress = replace(self._progress, number=wish.number)
+    def _learn(self, request: DrainRequest | None) -> None:
+        if request is None:
+            if self._request.drained:  # drained until undone
+                self._drains.ask(self.context.name, self._request)
+        elif request != self._request:
+            self._request = request
+            self._progress = replace(self._progress, number=request.number)
 
     def _note(self) -> None:
         """Store the request for a start without NATS. If the disk is full, retry later; the drain goes on."""
-        if self._noted == self._wish:
+        if self._noted == self._request:
             return
         try:
-            remember(self.context.data, self._wish)
-            self._noted, self._unnoted = self._wish, ""
+            remember(self.context.data, self._request)
+            self._noted, self._unnoted = self._request, ""
         except OSError as error:
             problem = f"{FILE_NAME} cannot be written: {error.strerror}"
             if problem != self._unnoted:
@@ -256,38 +256,38 @@ class Drain(Part):
 def follow(
     connection: Connection,
     member: str,
-    wish: Wish,
+    request: DrainRequest,
     seconds: float,
-    said: Callable[[Progress], object],
-    hindered: Callable[[str], object] = lambda why: None,
+    on_progress: Callable[[Progress], object],
+    on_stall: Callable[[str], object] = lambda why: None,
 ) -> Progress:
-    """Send a request to a member, and wait until it is done. `said` gets every change of its progress,
-    `hindered` the reason if there is no news. Returns the last progress: its stage is `drained` or `live` as
+    """Send a request to a member, and wait until it is done. `on_progress` gets every change of its progress,
+    `on_stall` the reason if there is no news. Returns the last progress: its stage is `drained` or `live` as
     requested, or, after `seconds`, it says what the member waits for, and why there is no news.
     """
     drains = Drains(connection)
-    drains.ask(member, wish)
+    drains.ask(member, request)
     until, look_at = time.monotonic() + seconds, time.monotonic() + PATIENCE_SECONDS
     last, why = Progress(waits_for=f"an answer of {member}"), ""
-    wanted = "drained" if wish.drained else "live"
+    wanted = "drained" if request.drained else "live"
     while True:
         progress, now = drains.progress(member), time.monotonic()
-        if progress.number == wish.number and progress != last:
-            said(progress)
+        if progress.number == request.number and progress != last:
+            on_progress(progress)
             last, why, look_at = progress, "", now + PATIENCE_SECONDS
             if progress.stage == wanted:
                 return progress
         if now >= look_at:
-            before, why = why, _hindrance(connection, member)
+            before, why = why, _stall_reason(connection, member)
             if why and why != before:
-                hindered(why)
+                on_stall(why)
             look_at = time.monotonic() + PATIENCE_SECONDS
         if now >= until:
             return replace(last, problem="; ".join(filter(None, (last.problem, why))))
         time.sleep(0.1)
 
 
-def _hindrance(connection: Connection, member: str) -> str:
+def _stall_reason(connection: Connection, member: str) -> str:
     """Why there may be no news of a member; empty: nothing is known."""
     try:
         if member not in Directory(connection).living():

@@ -17,7 +17,7 @@ MAX_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DrainRequest:
     """A request to a member."""
 
     drained: bool = False
@@ -31,22 +31,22 @@ class Wish:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
 
-def decode(value: bytes) -> Wish:
+def decode(value: bytes) -> DrainRequest:
     """A stored request; an invalid one counts as none, since anyone with credentials can write it."""
     try:
-        return TypeAdapter(Wish).validate_json(value[: MAX_BYTES + 1])
+        return TypeAdapter(DrainRequest).validate_json(value[: MAX_BYTES + 1])
     except ValidationError:
-        return Wish()
+        return DrainRequest()
 
 
-def remember(folder: Path, wish: Wish) -> None:
+def remember(folder: Path, request: DrainRequest) -> None:
     """Store the request in the data folder."""
-    write_text(folder / FILE_NAME, wish.encode().decode())
+    write_text(folder / FILE_NAME, request.encode().decode())
 
 
-def remembered(folder: Path) -> Wish:
+def remembered(folder: Path) -> DrainRequest:
     """The last request to the member with this data folder."""
     try:
         return decode((folder / FILE_NAME).read_bytes())
     except OSError:
-        return Wish()
+        return DrainRequest()

@@ -1,4 +1,4 @@
-"""The table of rules, by path of the API, that merge the members' answers to a question.
+"""The table of rules, by path of the API, that merge the members' answers to a query.
 
 Rows that belong to one member get `member`; rows to which several members contribute are joined, and get
 `members`. Answers are JSON values; a TypeError, KeyError or ValueError means that one is malformed.
@@ -27,7 +27,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one question is asked and answered."""
+    """How one query is asked and answered."""
 
     merge: Callable[[Bodies, Query], Any]
     paged: bool = False

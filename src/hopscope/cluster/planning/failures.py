@@ -14,7 +14,7 @@ Times are drawn from the timers that determine them; a failure occurs at a rando
     sources moved       k-th missing answer of the router's probes, then the change of its route
     member gone         member_seconds after its last heartbeat
     back                restart, then start, both as given
-    answers complete    it is back; until it is gone, a question waits `answer_seconds` for it
+    answers complete    it is back; until it is gone, a query waits `answer_seconds` for it
     lake caught up      its first commit after it is back
 
 `expected` has the means in closed form.

@@ -93,7 +93,7 @@ COSTS: Mapping[str, Cost] = {
     "flow": _bytes(645.3, "docs/measurements/collector.md: a flow in the table"),
     "process": _bytes(285 * 2**20, "ARCHITECTURE.md, decisions: all processes of a collector (PSS), at most"),
     "record": _bytes(700, "the record of a member and its headers, written by hand"),
-    "answer": _bytes(4096, "assumed: what a member answers to a question"),
+    "answer": _bytes(4096, "assumed: what a member answers to a query"),
     "server": Cost(268_000, "events/s", "docs/measurements/buses.md: NATS with 3 replicas on 2 cores"),
 }
 """Costs on which the plan is based; the demand may override each."""
@@ -138,8 +138,8 @@ class ClusterDemand:
     heartbeat_seconds: float = 3.0
     every_seconds: float = 30.0
     batch_events: float = 1e6
-    questions: float = 1.0
-    """Questions to all members, per second."""
+    queries: float = 1.0
+    """Queries to all members, per second."""
     costs: Mapping[str, float] = field(default_factory=dict)
     """Costs that replace those in `COSTS`."""
 
@@ -156,7 +156,7 @@ class ClusterDemand:
         """This object, if its values are valid. Raises SizingError."""
         for name, low in (
             ("reports", 1), ("events", 0), ("retention_days", 0), ("local_days", 0), ("hops", 1),
-            ("flows", 1), ("cores", 1), ("line_rate", 1e6), ("down", 0), ("shards", 1), ("questions", 0),
+            ("flows", 1), ("cores", 1), ("line_rate", 1e6), ("down", 0), ("shards", 1), ("queries", 0),
             ("heartbeat_seconds", 0.1), ("every_seconds", 0.5), ("batch_events", 1000),
         ):  # fmt: skip
             value = getattr(self, name)
@@ -269,7 +269,7 @@ def plan_cluster(demand: ClusterDemand) -> ClusterPlan:
     s3_rate = demand.events * cost("segment") if demand.retention_days else 0.0
     heartbeats = members * cost("record") / demand.heartbeat_seconds
     streamed = demand.events * cost("block") if demand.stream else 0.0
-    asked = demand.questions * members * cost("answer")
+    asked = demand.queries * members * cost("answer")
     servers = NATS_SERVERS * max(1, ceil(demand.events / cost("server"))) if demand.stream else NATS_SERVERS
     plan = ClusterPlan(
         demand=demand,

@@ -1,1 +1,1 @@
-"""Questions to all members, and their answers."""
+"""Queries to all members, and their answers."""

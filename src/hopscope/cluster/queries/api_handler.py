@@ -1,4 +1,4 @@
-"""Questions to the API: a member answers with its own application's answers to GETs."""
+"""Queries to the API: a member answers with its own application's answers to GETs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Get(BaseModel, strict=True):
 
 
 class Gets(BaseModel, strict=True):
-    """A question; its answer is a list with the answer to each GET. Unknown keys are ignored."""
+    """A query; its answer is a list with the answer to each GET. Unknown keys are ignored."""
 
     gets: Annotated[list[Get], Field(min_length=1, max_length=8)]
 
 
-class ApiAnswerer:
-    """Calls an ASGI application. It must not be in a cluster, or a question would ask all members again."""
+class ApiHandler:
+    """Calls an ASGI application. It must not be in a cluster, or a query would ask all members again."""
 
     def __init__(
         self, application: Any, close: Callable[[], None], prepare: Callable[[], None] = lambda: None
     ) -> None:
-        """`close` ends the application; `prepare` is called before each question."""
+        """`close` ends the application; `prepare` is called before each query."""
         import httpx
 
         self.close, self._prepare = close, prepare
@@ -48,12 +48,12 @@ class ApiAnswerer:
         transport = httpx.ASGITransport(application, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://cluster")
 
-    async def __call__(self, question: Mapping[str, Any]) -> Answer:
-        """The answers to the GETs, or the first one that failed. HopscopeError: the question is malformed, or
+    async def __call__(self, query: Mapping[str, Any]) -> Answer:
+        """The answers to the GETs, or the first one that failed. HopscopeError: the query is malformed, or
         the table of rules does not have a path.
         """
         try:
-            gets = Gets.model_validate_json(json.dumps({"gets": question.get("gets")})).gets
+            gets = Gets.model_validate_json(json.dumps({"gets": query.get("gets")})).gets
         except ValidationError as error:
             raise HopscopeError(f"found no GETs: {error.errors()[0]['msg']}") from None
         self._prepare()

@@ -19,11 +19,11 @@ from .parts import ANSWER_BYTES, Answer, DamagedAnswerError, join
 
 T = TypeVar("T")
 ASK = "ask"
-"""Last word of the subject of questions."""
+"""Last word of the subject of queries."""
 LISTED_SECONDS = 1.0
 """How long the list of members is cached."""
 OLD_LIST_SECONDS = 10.0
-"""The same after it could not be read again, which takes time from the question."""
+"""The same after it could not be read again, which takes time from the query."""
 LIST_SHARE = 0.4
 """Share of the time for an answer that reading the list may take if an older list is known."""
 LEAST_SECONDS = 0.05
@@ -32,7 +32,7 @@ CLOSE_SECONDS = 1.0
 NO_ANSWER = "no answer"
 _TEXT = 300
 REJECTED = "error 400: "
-"""Start of the reason of a member that rejects the question itself."""
+"""Start of the reason of a member that rejects the query itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Gathered(Generic[T]):
 
     @property
     def of_history(self) -> ClusterAnswer:
-        """The members that answered a question to their history: members that have left are missing."""
+        """The members that answered a query to their history: members that have left are missing."""
         left = {name: gone(record) for name, record in self.left.items()}
         return self.answer.joined(ClusterAnswer(missing=left))
 
@@ -59,7 +59,7 @@ class Gathered(Generic[T]):
         return self
 
 
-class Asker:
+class QueryClient:
     """Asks over a connection that is opened on demand. Threads may share it."""
 
     def __init__(self, connection: Connection) -> None:
@@ -80,7 +80,7 @@ class Asker:
         only: Collection[str] | None = None,
         deadline: Deadline | None = None,
     ) -> Gathered[T]:
-        """Ask a question of a kind (`answer.Questions`) and wait for all present members until `deadline`, by
+        """Send a query of a kind (`server.QueryServer`) and wait for all present members until `deadline`, by
         default for `cluster.answer_seconds`.
 
         `read` decodes an answer with an accepted status; if it raises ValueError or HopscopeError, the member
@@ -126,7 +126,7 @@ class Asker:
         load_client()
 
     def close(self) -> None:
-        """Close the connection; pending questions fail."""
+        """Close the connection; pending queries fail."""
         free = self._lock.acquire(timeout=CLOSE_SECONDS)  # its holder may wait for servers that hang
         try:
             self._connection.close()
@@ -137,7 +137,7 @@ class Asker:
     def _members(self, deadline: Deadline) -> tuple[dict[str, MemberRecord], dict[str, MemberRecord]]:
         """Present and known members; opens the connection."""
         if not self._lock.acquire(timeout=deadline.left()):
-            raise ClusterError(f"NATS at {self._connection.settings.place}: no answer to earlier questions")
+            raise ClusterError(f"NATS at {self._connection.settings.place}: no answer to earlier queries")
         try:
             if self._connection.closed:
                 self._connection.open(min(CONNECT_SECONDS + 2, deadline.left()))

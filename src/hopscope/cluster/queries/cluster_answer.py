@@ -1,4 +1,4 @@
-"""States which members answered a question to a cluster; part of every answer."""
+"""States which members answered a query to a cluster; part of every answer."""
 
 from __future__ import annotations
 

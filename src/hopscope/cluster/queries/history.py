@@ -20,7 +20,7 @@ from ...history.reading.highest import Highest
 from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.database import LakeError
-from ...lake.queries import LakeQuestions, Tail, TailRequest
+from ...lake.queries import LakeQueries, Tail, TailRequest
 from ...lake.reader import LakeReader
 from ...lake.snapshot import LakeSnapshot
 from ...lake.sql import LakeSql
@@ -30,13 +30,13 @@ from ...settings.collector import Settings
 from ...wire.records import Records
 from ..connection import ClusterError
 from ..membership.members import MemberRecord
-from .client import Asker, gone
+from .client import QueryClient, gone
 from .cluster_answer import ClusterAnswer, ClusterHistory
-from .history_query import MOST_FLOWS, FiltersModel, HistoryQuestion
+from .history_query import MOST_FLOWS, FiltersModel, HistoryQuery
 from .members_history import MembersHistory, add_live, flows_of, key_of
 from .parts import Answer
 from .tables import read_rows, table_of
-from .tails import KIND, TailAnswerer, after_marks, decode, request_json
+from .tails import KIND, TailHandler, after_marks, decode, request_json
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -64,7 +64,7 @@ class SharedLake:
 
 
 def open_history(
-    settings: Settings, folder: Path, asker: Asker, lake: SharedLake | None = None
+    settings: Settings, folder: Path, client: QueryClient, lake: SharedLake | None = None
 ) -> ClusterHistory:
     """The history of all members; `folder`: the data folder of this one. Answers name members that are
     missing.
@@ -72,8 +72,8 @@ def open_history(
     Without `lake`, a connection is made, if the settings have a lake, and closed with the history.
     """
     if not settings.lake.enabled:
-        return MembersHistory(folder, settings.member_name, asker)
-    return LakeHistory(settings, folder, asker, lake)
+        return MembersHistory(folder, settings.member_name, client)
+    return LakeHistory(settings, folder, client, lake)
 
 
 class LakeHistory:
@@ -82,15 +82,15 @@ class LakeHistory:
     """
 
     def __init__(
-        self, settings: Settings, folder: Path, asker: Asker, lake: SharedLake | None = None
+        self, settings: Settings, folder: Path, client: QueryClient, lake: SharedLake | None = None
     ) -> None:
         self.folder, self.answer = folder, ClusterAnswer()
-        self._member, self._asker = settings.member_name, asker
+        self._member, self._client = settings.member_name, client
         self._deadline = Deadline(settings.cluster.answer_seconds)
-        self._members = MembersHistory(folder, self._member, asker, self._deadline)
+        self._members = MembersHistory(folder, self._member, client, self._deadline)
         self._own = SharedLake(settings) if lake is None else None
         self._lake = lake or self._own or SharedLake(settings)
-        self._questions = LakeQuestions(self._lake.reader, self._tails, deadline=self._deadline)
+        self._queries = LakeQueries(self._lake.reader, self._tails, deadline=self._deadline)
         self._said: list[ClusterAnswer] = []
 
     @property
@@ -125,9 +125,9 @@ class LakeHistory:
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Flows by 5-tuple; without an end of the time range, packets and latencies include live flows."""
 
-        def ask(asked: LakeQuestions | MembersHistory) -> Table:
+        def ask(asked: LakeQueries | MembersHistory) -> Table:
             found = asked.flows(limit=limit, **filters)
-            of_lake = asked is self._questions and filters.get("end") is None
+            of_lake = asked is self._queries and filters.get("end") is None
             return self._with_live(found) if of_lake else found
 
         return self._either(ask)
@@ -214,7 +214,7 @@ class LakeHistory:
     ) -> Table:
         """One SELECT over the view `events` of all members, with the columns `member` and `incarnation`; see
         `lake.sql`. LakeError if the lake is unreachable: a SELECT over each member's own history would answer
-        a different question.
+        a different query.
         """
         self._begin()
         return self._lake.sql.run(
@@ -230,16 +230,16 @@ class LakeHistory:
     # ----------------------------------------------------------------------------------------- asking
 
     def _begin(self) -> None:
-        """Start the deadline of a question, after preparations that need no server."""
+        """Start the deadline of a query, after preparations that need no server."""
         self._lake.reader.prepare()
         with suppress(ClusterError):  # the caller reports it
-            self._asker.prepare()
+            self._client.prepare()
         self._deadline.begin()
 
-    def _either(self, ask: Callable[[LakeQuestions | MembersHistory], T]) -> T:
+    def _either(self, ask: Callable[[LakeQueries | MembersHistory], T]) -> T:
         self._begin()
         try:
-            return ask(self._questions)
+            return ask(self._queries)
         except LakeError as error:
             found = ask(self._members)
             self._say(self._members.answer.joined(ClusterAnswer(without_lake=str(error))))
@@ -258,14 +258,14 @@ class LakeHistory:
         for at in range(0, len(rows) if self.answer.answered else 0, MOST_FLOWS):
             some = slice(at, at + MOST_FLOWS)
             filters = FiltersModel(flows=flows_of(map(key_of, rows[some])))
-            question = HistoryQuestion(method="live_flows", filters=filters)
-            body, names = {"ask": question.model_dump(exclude_defaults=True)}, {*self.answer.answered}
+            query = HistoryQuery(method="live_flows", filters=filters)
+            body, names = {"ask": query.model_dump(exclude_defaults=True)}, {*self.answer.answered}
             try:
-                gathered = self._asker.ask("history", body, read_rows, only=names)
+                gathered = self._client.ask("history", body, read_rows, only=names)
                 found, answer = gathered.found, gathered.answer
             except ClusterError as error:
                 own = names & {self._member}
-                found = {member: read_rows(self._members.alone(question, error)) for member in own}
+                found = {member: read_rows(self._members.alone(query, error)) for member in own}
                 answer = ClusterAnswer(missing=dict.fromkeys(names - own, str(error)))
             rows[some] = add_live(rows[some], found)
             self._say(answer)
@@ -273,17 +273,15 @@ class LakeHistory:
 
     def _tails(self, snapshot: LakeSnapshot, request: TailRequest) -> list[Tail]:
         """Ask all members."""
-        question = request_json(snapshot, request)
+        query = request_json(snapshot, request)
         try:
-            gathered = self._asker.ask(KIND, question, _read, deadline=self._deadline).of_cluster(
-                self._member
-            )
+            gathered = self._client.ask(KIND, query, _read, deadline=self._deadline).of_cluster(self._member)
             found, missing = gathered.found, dict(gathered.answer.missing)
             missing |= {
                 name: gone(record) for name, record in gathered.left.items() if not _has_all(snapshot, record)
             }
         except ClusterError as error:
-            found, missing = self._alone(snapshot, question, error)
+            found, missing = self._alone(snapshot, query, error)
         absent = missing.keys() - found.keys()
         missing = {
             member: f"{why}; {_since(snapshot, member)}" if member in absent else why
@@ -298,15 +296,15 @@ class LakeHistory:
         return [after_marks(snapshot, member, of, events) for member, (of, events, _) in found.items()]
 
     def _alone(
-        self, snapshot: LakeSnapshot, question: Mapping[str, Any], error: ClusterError
+        self, snapshot: LakeSnapshot, query: Mapping[str, Any], error: ClusterError
     ) -> tuple[dict[str, Found], dict[str, str]]:
         """The tail of this member alone, without NATS, and the missing members."""
         missing = dict.fromkeys(snapshot.times, str(error))
         found: dict[str, Found] = {}
         if (self.folder / MEMBER_ID).exists():
             try:
-                own = TailAnswerer(self.folder, self._member, incarnation(self.folder))
-                found[self._member] = decode(own.read(question))
+                own = TailHandler(self.folder, self._member, incarnation(self.folder))
+                found[self._member] = decode(own.read(query))
                 missing.pop(self._member, None)
             except HopscopeError as local:
                 missing[self._member] = str(local)

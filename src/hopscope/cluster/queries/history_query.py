@@ -1,4 +1,4 @@
-"""One question to a history, in the form that members exchange, and its answer by one of them."""
+"""One query to a history, in the form that members exchange, and its answer by one of them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class FiltersModel(_Model):
         )
 
 
-class HistoryQuestion(_Model):
+class HistoryQuery(_Model):
     """A method of a history and its arguments; `live_flows`: values of live flows in `filters.flows`."""
 
     method: Literal[

@@ -29,9 +29,9 @@ from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
-from .client import REJECTED, Asker
+from .client import REJECTED, QueryClient
 from .cluster_answer import ClusterAnswer
-from .history_query import MOST_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuestion
+from .history_query import MOST_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuery
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
 
@@ -44,9 +44,11 @@ MOST_DROPS = 100_000
 class MembersHistory:
     """See `history.history_like.HistoryLike`. If NATS is unreachable, answers are from `folder` alone."""
 
-    def __init__(self, folder: Path, member: str, asker: Asker, deadline: Deadline | None = None) -> None:
-        """`deadline`: a deadline that the caller has started; None: a new one for each question."""
-        self.folder, self._member, self._asker, self._deadline = folder, member, asker, deadline
+    def __init__(
+        self, folder: Path, member: str, client: QueryClient, deadline: Deadline | None = None
+    ) -> None:
+        """`deadline`: a deadline that the caller has started; None: a new one for each query."""
+        self.folder, self._member, self._client, self._deadline = folder, member, client, deadline
         self.answer = ClusterAnswer()
         """Who answered since it was opened."""
         self._problems: dict[str, tuple[str, ...]] = {}
@@ -64,7 +66,7 @@ class MembersHistory:
         self.close()
 
     def close(self) -> None:
-        """Nothing to close: the asker has the connection."""
+        """Nothing to close: the client has the connection."""
 
     def events(
         self,
@@ -80,7 +82,7 @@ class MembersHistory:
         if after is not None:
             ClusterCursor.parse(after)
         found = self._rows(
-            HistoryQuestion(
+            HistoryQuery(
                 method="events", filters=FiltersModel.of(filters), limit=limit, order=order, after=after
             )
         )
@@ -93,17 +95,17 @@ class MembersHistory:
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Flows by their 5-tuple, newest first; `flow_id` is that of the member that saw it last."""
-        question = HistoryQuestion(method="flows", filters=FiltersModel.of(filters), limit=limit)
-        found = self._rows(question)
+        query = HistoryQuery(method="flows", filters=FiltersModel.of(filters), limit=limit)
+        found = self._rows(query)
         groups = _grouped(found, TUPLE)
         truncated = any(each.truncated for each in found.values())
         newest = sorted(groups, key=lambda key: max(row["last"] or "" for row in groups[key]), reverse=True)
         shown = newest if limit is None else newest[:limit]
         if truncated and len(found) > 1 and shown:
             # a member may have left out its part of a flow that is newer elsewhere
-            again = question.model_copy(
+            again = query.model_copy(
                 update={
-                    "filters": question.filters.model_copy(update={"flows": flows_of(shown[:MOST_FLOWS])}),
+                    "filters": query.filters.model_copy(update={"flows": flows_of(shown[:MOST_FLOWS])}),
                     "limit": None,
                 }
             )
@@ -114,15 +116,15 @@ class MembersHistory:
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Paths by time, then member, shard and sequence."""
-        question = HistoryQuestion(method="paths", filters=FiltersModel.of(filters), limit=limit)
-        return _sorted(self._rows(question), limit, _place)
+        query = HistoryQuery(method="paths", filters=FiltersModel.of(filters), limit=limit)
+        return _sorted(self._rows(query), limit, _place)
 
     def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
         """Sums over members."""
-        question = HistoryQuestion(
+        query = HistoryQuery(
             method="summary", filters=FiltersModel.of(filters), bucket_seconds=bucket_seconds
         )
-        found = self._rows(question)
+        found = self._rows(query)
         key = ("kind", "metric") if bucket_seconds is None else ("bucket", "kind", "metric")
         rows = [
             {
@@ -140,7 +142,7 @@ class MembersHistory:
 
     def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
         """Hops of all members, by their highest latency."""
-        found = self._rows(HistoryQuestion(method="hops", filters=FiltersModel.of(filters)))
+        found = self._rows(HistoryQuery(method="hops", filters=FiltersModel.of(filters)))
         rows = [_hop(parts) for parts in _grouped(found, _HOP).values()]
         return _top(rows, found, limit, _HOP)
 
@@ -157,9 +159,7 @@ class MembersHistory:
         place = (*_HOP, "ident")
         key = place if bucket_ns is None else ("bucket", *place)
         found = self._rows(
-            HistoryQuestion(
-                method="peaks", metric=metric, bucket_ns=bucket_ns, filters=FiltersModel.of(filters)
-            )
+            HistoryQuery(method="peaks", metric=metric, bucket_ns=bucket_ns, filters=FiltersModel.of(filters))
         )
         groups = _grouped(found, key)
         rows = [_peak(parts) for group, parts in groups.items() if not places or group[-3:] in places]
@@ -212,26 +212,24 @@ class MembersHistory:
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Labels from each member that takes them."""
-        question = HistoryQuestion(method="labels", filters=FiltersModel.of(filters), limit=limit)
-        return _newest_first(self._rows(question), limit, _HOP)
+        query = HistoryQuery(method="labels", filters=FiltersModel.of(filters), limit=limit)
+        return _newest_first(self._rows(query), limit, _HOP)
 
     def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Coverage from each member that takes labels."""
-        question = HistoryQuestion(method="coverage", filters=FiltersModel.of(filters), limit=limit)
-        return _newest_first(self._rows(question), limit, ())
+        query = HistoryQuery(method="coverage", filters=FiltersModel.of(filters), limit=limit)
+        return _newest_first(self._rows(query), limit, ())
 
     def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
         """The newest and highest values of all members."""
-        question = HistoryQuestion(
-            method="moment", highest_from=highest_from, filters=FiltersModel.of(filters)
-        )
-        found = self._rows(question)
+        query = HistoryQuery(method="moment", highest_from=highest_from, filters=FiltersModel.of(filters))
+        found = self._rows(query)
         rows = [_place_value(parts) for parts in _grouped(found, ("metric", *_HOP)).values()]
         return table_of(rows, _columns(found)[1:], truncated=False)
 
     def steps(self, **filters: Unpack[Filters]) -> Table:
         """Sums over members; a flow that two members have counts twice."""
-        found = self._rows(HistoryQuestion(method="steps", filters=FiltersModel.of(filters)))
+        found = self._rows(HistoryQuery(method="steps", filters=FiltersModel.of(filters)))
         rows = [
             {
                 **parts[0],
@@ -244,13 +242,13 @@ class MembersHistory:
 
     def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
         """Sums over members, and the highest of their values."""
-        question = HistoryQuestion(
+        query = HistoryQuery(
             method="activity",
             metric=metric,
             bucket_seconds=bucket_seconds,
             filters=FiltersModel.of(filters),
         )
-        found = self._rows(question)
+        found = self._rows(query)
         counts = ("events", "drops", "path_changes", "alarms")
         rows = [
             {
@@ -268,7 +266,7 @@ class MembersHistory:
     ) -> list[Distribution]:
         """Counts of all members, added."""
         window = Window.of(filters)
-        question = HistoryQuestion(
+        query = HistoryQuery(
             method="distributions",
             filters=FiltersModel(
                 start=window.start_ns, end=window.end_ns, nodes=list(window.nodes), ports=list(window.ports)
@@ -278,7 +276,7 @@ class MembersHistory:
             by=by,
             bucket_ns=bucket_ns,
         )
-        found = self._ask(question, read_distributions)
+        found = self._ask(query, read_distributions)
         buckets: dict[int, list[Distribution]] = {}
         for counts in found.values():
             for each in counts.distributions:
@@ -301,10 +299,10 @@ class MembersHistory:
         """
         from ...history.sandbox.query import SqlError
 
-        question = HistoryQuestion(
+        query = HistoryQuery(
             method="sql", text=text, limit=limit, seconds=min(seconds, 60.0), memory_bytes=memory_bytes
         )
-        found = self._ask(question, read_any_rows)
+        found = self._ask(query, read_any_rows)
         rejected = [why for why in self.answer.missing.values() if why.startswith(REJECTED)]
         if rejected and not found:
             raise SqlError(rejected[0].removeprefix(REJECTED))
@@ -321,21 +319,21 @@ class MembersHistory:
 
     # ----------------------------------------------------------------------------------------- asking
 
-    def _rows(self, question: HistoryQuestion) -> dict[str, Rows]:
+    def _rows(self, query: HistoryQuery) -> dict[str, Rows]:
         """Rows by member, with the column `member`."""
-        found = self._ask(question, read_rows)
+        found = self._ask(query, read_rows)
         for member, each in found.items():
             for row in each.rows:
                 row["member"] = member
         return found
 
-    def _ask(self, question: HistoryQuestion, read: Callable[[Answer], F]) -> dict[str, F]:
-        body = {"ask": question.model_dump(exclude_defaults=True)}
+    def _ask(self, query: HistoryQuery, read: Callable[[Answer], F]) -> dict[str, F]:
+        body = {"ask": query.model_dump(exclude_defaults=True)}
         try:
             found, answer = self._gathered(body, read)
         except ClusterError as error:
             found, answer = (
-                {self._member: read(self.alone(question, error))},
+                {self._member: read(self.alone(query, error))},
                 ClusterAnswer((self._member,), {}, str(error)),
             )
         self.answer = self.answer.joined(answer) if self._asked else answer
@@ -346,16 +344,16 @@ class MembersHistory:
     def _gathered(
         self, body: Mapping[str, Any], read: Callable[[Answer], F]
     ) -> tuple[dict[str, F], ClusterAnswer]:
-        gathered = self._asker.ask("history", body, read, deadline=self._deadline).of_cluster(self._member)
+        gathered = self._client.ask("history", body, read, deadline=self._deadline).of_cluster(self._member)
         return gathered.found, gathered.of_history
 
-    def alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
+    def alone(self, query: HistoryQuery, error: ClusterError) -> Answer:
         """The answer from this data folder, since NATS is unreachable. Raises HistoryError."""
         from ...history.query import History
 
         try:
             with History(self.folder, member=self._member) as history:
-                return Answer(200, encode(question.ask(history, self._member), history.problems))
+                return Answer(200, encode(query.ask(history, self._member), history.problems))
         except HistoryError as local:
             raise HistoryError(f"{error}; and {local}") from None
 

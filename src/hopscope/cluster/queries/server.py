@@ -1,7 +1,7 @@
-"""Answers questions from other members, a few at a time, and none after its deadline.
+"""Answers queries from other members, a few at a time, and none after its deadline.
 
-Anyone with credentials for NATS can ask, and no question can change anything. Messages that are not questions
-are counted, and get no answer; questions that cannot be answered get an HTTP status and one line of text.
+Anyone with credentials for NATS can ask, and no query can change anything. Messages that are not queries
+are counted, and get no answer; queries that cannot be answered get an HTTP status and one line of text.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from .client import ASK
 from .parts import Answer, split
 
 AT_ONCE = 4
-"""How many questions are answered at a time."""
+"""How many queries are answered at a time."""
 MOST_WAITING = 64
-"""How many questions may wait; any further one is answered with 503."""
+"""How many queries may wait; any further one is answered with 503."""
 MOST_BYTES = 256 * 1024
-"""Longest question."""
+"""Longest query."""
 MOST_SECONDS = 60.0
 READY_SECONDS = 2.0
-"""How long after the start answerers are made, so that the first question does not wait 1-2 s for imports."""
+"""How long after the start handlers are made, so that the first query does not wait 1-2 s for imports."""
 
 
-class Answerer(Protocol):
-    """Answers questions of one kind."""
+class Handler(Protocol):
+    """Answers queries of one kind."""
 
-    async def __call__(self, question: Mapping[str, Any]) -> Answer:
-        """Answer a question; cancelled at the deadline. A HopscopeError becomes 503 with its text."""
+    async def __call__(self, query: Mapping[str, Any]) -> Answer:
+        """Answer a query; cancelled at the deadline. A HopscopeError becomes 503 with its text."""
         ...
 
     def close(self) -> None:
@@ -44,98 +44,96 @@ class Answerer(Protocol):
         ...
 
 
-class Questions(Part):
-    """Answers questions by kind; `answerers` are made soon after the start, or for the first question."""
+class QueryServer(Part):
+    """Answers queries by kind; `handlers` are made soon after the start, or for the first query."""
 
-    name = "questions"
+    name = "queries"
     seconds = 10.0
 
-    def __init__(self, context: Context, answerers: Mapping[str, Callable[[], Answerer]]) -> None:
+    def __init__(self, context: Context, handlers: Mapping[str, Callable[[], Handler]]) -> None:
         super().__init__(context)
-        self._make = answerers
-        self._made: dict[str, Answerer] = {}
+        self._make = handlers
+        self._made: dict[str, Handler] = {}
         self._loop: LoopThread | None = None
         self._free = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
 
     def start(self) -> None:
         """Subscribe."""
-        self._loop = LoopThread("questions")  # the client's loop has heartbeats to send
+        self._loop = LoopThread("queries")  # the client's loop has heartbeats to send
         self._free, self._waiting = asyncio.Semaphore(AT_ONCE), 0
         connection = self.context.connection
         connection.answer(connection.names.subject(ASK), self._take)
         self._loop.loop.call_soon_threadsafe(self._loop.loop.call_later, READY_SECONDS, self._prepare)
 
     def turn(self) -> None:
-        """Nothing to do: questions arrive through the subscription."""
+        """Nothing to do: queries arrive through the subscription."""
 
     def stop(self) -> None:
-        """Cancel pending questions."""
+        """Cancel pending queries."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
-        for answerer in self._made.values():
-            answerer.close()
+        for handler in self._made.values():
+            handler.close()
         self._made = {}
 
     def _prepare(self) -> None:
-        """In this part's loop: make the answerers that do not exist yet."""
+        """In this part's loop: make the handlers that do not exist yet."""
         for kind in self._make:
-            with suppress(HopscopeError):  # a question will report the reason
-                self._answerer(kind)
+            with suppress(HopscopeError):  # a query will report the reason
+                self._handler(kind)
 
     async def _take(self, message: Any) -> None:
-        """In the client's loop: hand a question over."""
+        """In the client's loop: hand a query over."""
         loop, client = self._loop, asyncio.get_running_loop()
         if loop is None or not message.reply:
             return
-        question = _question(message.data)
-        if question is None:
-            self.context.counts["questions_bad"] += 1
+        query = _query(message.data)
+        if query is None:
+            self.context.counts["queries_bad"] += 1
             return
-        to = question.get("to")
+        to = query.get("to")
         if isinstance(to, list) and self.context.name not in to:
             return
-        self.context.counts["questions"] += 1
+        self.context.counts["queries"] += 1
         with suppress(RuntimeError):  # the loop has just been closed
-            asyncio.run_coroutine_threadsafe(self._work(question, message, client), loop.loop)
+            asyncio.run_coroutine_threadsafe(self._work(query, message, client), loop.loop)
 
-    async def _work(self, question: dict[str, Any], message: Any, client: asyncio.AbstractEventLoop) -> None:
-        """In this part's loop: answer a question, if there is time."""
+    async def _work(self, query: dict[str, Any], message: Any, client: asyncio.AbstractEventLoop) -> None:
+        """In this part's loop: answer a query, if there is time."""
         try:
-            async with asyncio.timeout(question["seconds"]):
-                answer = await self._answer(question)
+            async with asyncio.timeout(query["seconds"]):
+                answer = await self._answer(query)
         except TimeoutError:
-            self.context.counts["questions_late"] += 1
+            self.context.counts["queries_late"] += 1
             return
         if answer.status >= 500:
-            self.context.counts["questions_failed"] += 1
+            self.context.counts["queries_failed"] += 1
         with suppress(RuntimeError):
             asyncio.run_coroutine_threadsafe(self._send(answer, message), client)
 
-    async def _answer(self, question: dict[str, Any]) -> Answer:
+    async def _answer(self, query: dict[str, Any]) -> Answer:
         if self._waiting >= MOST_WAITING:
-            return Answer(503, b"too many questions at once: try again in a moment")
+            return Answer(503, b"too many queries at once: try again in a moment")
         self._waiting += 1
         try:
             async with self._free:
-                return await self._answerer(question["kind"])(question)
+                return await self._handler(query["kind"])(query)
         except HopscopeError as error:
             return Answer(503, str(error).encode())
         except (asyncio.CancelledError, TimeoutError):
             raise
         except Exception as error:
-            logger("cluster").error("a question failed", kind=question["kind"], error=described(error))
+            logger("cluster").error("a query failed", kind=query["kind"], error=described(error))
             return Answer(500, b"internal error: see this member's log")
         finally:
             self._waiting -= 1
 
-    def _answerer(self, kind: str) -> Answerer:
+    def _handler(self, kind: str) -> Handler:
         if kind not in self._made:
             if kind not in self._make:
-                raise HopscopeError(
-                    f"unknown kind of question {kind[:40]!r}: its version may be an older one"
-                )
+                raise HopscopeError(f"unknown kind of query {kind[:40]!r}: its version may be an older one")
             self._made[kind] = self._make[kind]()
         return self._made[kind]
 
@@ -149,17 +147,17 @@ class Questions(Part):
                 await client.publish(message.reply, body, headers={MEMBER: self.context.name, **headers})
 
 
-def _question(body: bytes) -> dict[str, Any] | None:
-    """A question with its kind and remaining seconds; None: the message is not a question."""
+def _query(body: bytes) -> dict[str, Any] | None:
+    """A query with its kind and remaining seconds; None: the message is not a query."""
     if len(body) > MOST_BYTES:
         return None
     try:
-        question = json.loads(body)
+        query = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(question, dict) or not isinstance(question.get("kind"), str):
+    if not isinstance(query, dict) or not isinstance(query.get("kind"), str):
         return None
-    seconds = question.get("seconds")
+    seconds = query.get("seconds")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MOST_SECONDS:
         return None
-    return question
+    return query

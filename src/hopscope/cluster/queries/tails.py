@@ -28,7 +28,7 @@ from ...wire.records import Records
 from .parts import ANSWER_BYTES, Answer
 
 KIND = "tail"
-"""Kind of this question, see `ask`."""
+"""Kind of this query, see `client`."""
 _BATCH = 65_536
 """How many events are read at a time."""
 _SHARE = 0.6
@@ -59,7 +59,7 @@ def fields_of(columns: frozenset[str]) -> tuple[str, ...]:
 
 
 def request_json(snapshot: LakeSnapshot, request: TailRequest) -> dict[str, Any]:
-    """A request to all members, as arguments of a question."""
+    """A request to all members, as arguments of a query."""
     marks: dict[str, dict[str, dict[str, int]]] = {}
     for (member, incarnation, shard), mark in snapshot.marks.items():
         marks.setdefault(member, {}).setdefault(incarnation, {})[str(shard)] = mark
@@ -90,27 +90,27 @@ def _ns(moment: Any) -> int | None:
 class _Wanted:
     """A request, decoded by the answering member. Raises TailError."""
 
-    def __init__(self, question: Mapping[str, Any], member: str, incarnation: str) -> None:
+    def __init__(self, query: Mapping[str, Any], member: str, incarnation: str) -> None:
         try:
-            marks = question["marks"].get(member, {}).get(incarnation, {})
+            marks = query["marks"].get(member, {}).get(incarnation, {})
             self.marks = {int(shard): int(mark) for shard, mark in marks.items()}
-            flow = dict(question["flow"])
+            flow = dict(query["flow"])
             flow_id = flow.pop("flow_id")
-            self.window = EventFilter(start_ns=question["start"], end_ns=question["end"])
+            self.window = EventFilter(start_ns=query["start"], end_ns=query["end"])
             self.filter = EventFilter(
-                question["start"],
-                question["end"],
-                labelled("kind", question["kinds"], KINDS),
-                labelled("metric", question["metrics"], METRICS),
-                tuple(map(int, question["nodes"])),
+                query["start"],
+                query["end"],
+                labelled("kind", query["kinds"], KINDS),
+                labelled("metric", query["metrics"], METRICS),
+                tuple(map(int, query["nodes"])),
                 flow_id,
-                FlowFilter(**flow, prefixes=tuple(question["prefixes"])),
-                tuple(map(int, question["ports"])),
+                FlowFilter(**flow, prefixes=tuple(query["prefixes"])),
+                tuple(map(int, query["ports"])),
             )
-            self.fields = fields_of(frozenset(map(str, question["columns"])))
-            self.order = cast(Order, question["order"])
-            self.limit = None if question["limit"] is None else int(question["limit"])
-            after = question["after"]
+            self.fields = fields_of(frozenset(map(str, query["columns"])))
+            self.order = cast(Order, query["order"])
+            self.limit = None if query["limit"] is None else int(query["limit"])
+            after = query["after"]
             self.after = None if after is None else ClusterCursor.parse(after)
             self.filter.mask(np.zeros(0, EVENT))
         except (HopscopeError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
@@ -148,24 +148,24 @@ class _Wanted:
 # -------------------------------------------------------------------------------------------- the member
 
 
-class TailAnswerer:
-    """Answers questions of KIND with the events of a data folder."""
+class TailHandler:
+    """Answers queries of KIND with the events of a data folder."""
 
     def __init__(self, folder: Path, member: str, incarnation: str) -> None:
         self._folder, self._who = folder, (member, incarnation)
 
-    async def __call__(self, question: Mapping[str, Any]) -> Answer:
-        """The answer, without duplicate events. TailError: the question is malformed."""
-        return Answer(200, await asyncio.to_thread(self.read, question))
+    async def __call__(self, query: Mapping[str, Any]) -> Answer:
+        """The answer, without duplicate events. TailError: the query is malformed."""
+        return Answer(200, await asyncio.to_thread(self.read, query))
 
     def close(self) -> None:
         """It holds nothing."""
 
-    def read(self, question: Mapping[str, Any]) -> bytes:
+    def read(self, query: Mapping[str, Any]) -> bytes:
         """The body of an answer."""
-        wanted = _Wanted(question, *self._who)
+        wanted = _Wanted(query, *self._who)
         size = sum(EVENT[name].itemsize for name in wanted.fields)
-        until = time.monotonic() + _SHARE * float(question.get("seconds", 1.0))
+        until = time.monotonic() + _SHARE * float(query.get("seconds", 1.0))
         rows, cut = tail(self._folder, wanted, (ANSWER_BYTES - 4096) // size, until)
         return encode(rows, wanted.fields, self._who[1], cut)
 
@@ -220,7 +220,7 @@ def encode(rows: Records, fields: tuple[str, ...], incarnation: str, cut: str) -
     return b"".join([json.dumps(head).encode() + b"\n", *blocks])
 
 
-# --------------------------------------------------------------------------------------------- the asker
+# --------------------------------------------------------------------------------------------- the client
 
 
 def decode(body: bytes) -> tuple[str, Records, str]:

@@ -113,10 +113,10 @@ class P4RuntimeDriver:
         switch = self._open()
 
         async def work() -> list[Entry]:
-            questions = [finsy.P4TableEntry(table) for table in sorted(self._tables)]
-            if not questions:
+            entries = [finsy.P4TableEntry(table) for table in sorted(self._tables)]
+            if not entries:
                 return []
-            return [_decoded(switch, found) async for found in switch.read(questions)]  # type: ignore[attr-defined]
+            return [_decoded(switch, found) async for found in switch.read(entries)]  # type: ignore[attr-defined]
 
         self._entries = self._run(work())
         return self._state(self._entries)

@@ -51,7 +51,7 @@ LOCAL = Identity(("shard",), ("flow_id",))
 """The columns for one data folder."""
 
 
-class EventQuestions(ABC):
+class EventQueries(ABC):
     """Queries of events; a subclass, which reads the events, defines `events` and `_grouped`.
 
     `names` adds the columns `node` and `port_name`. Every method may raise HistoryError, with one line that

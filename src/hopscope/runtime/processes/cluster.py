@@ -14,7 +14,7 @@ from ...cluster.process import Condition, Context, Part
 from .child import Child
 
 if TYPE_CHECKING:
-    from ...cluster.queries.server import Answerer
+    from ...cluster.queries.server import Handler
 
 
 SILENT_SECONDS = 60.0
@@ -54,9 +54,9 @@ def parts(context: Context) -> list[Part]:
     from ...cluster.membership.drain import Drain
     from ...cluster.membership.part import Membership
     from ...cluster.owners.file import OwnersPart
-    from ...cluster.queries.server import Questions
+    from ...cluster.queries.server import QueryServer
 
-    answerers = {
+    handlers = {
         "api": partial(_api, context),
         "history": partial(_history, context),
         "tail": partial(_tail, context),
@@ -65,7 +65,7 @@ def parts(context: Context) -> list[Part]:
     made: list[Part] = [
         Membership(context),
         Applying(context),
-        Questions(context, answerers),
+        QueryServer(context, handlers),
         OwnersPart(context),
         Drain(context),
     ]
@@ -90,10 +90,10 @@ def _global_parts(context: Context) -> list[Part]:
     return [moved, slots, Exchange(context, slots)]
 
 
-def _api(context: Context) -> Answerer:
+def _api(context: Context) -> Handler:
     """Answers API requests through a separate application."""
     from ...base.names import DISCOVERED, Names
-    from ...cluster.queries.api_handler import ApiAnswerer
+    from ...cluster.queries.api_handler import ApiHandler
     from ...serve.api import create_app
     from ...serve.overview.snapshot import FOR_MERGING
 
@@ -112,7 +112,7 @@ def _api(context: Context) -> Answerer:
             read[:] = found
             served.names = Names.load(settings.names, context.data)
 
-    return ApiAnswerer(application, served.close, name)
+    return ApiHandler(application, served.close, name)
 
 
 def _changed_ns(path: Path | None) -> int | None:
@@ -122,18 +122,18 @@ def _changed_ns(path: Path | None) -> int | None:
         return None
 
 
-def _history(context: Context) -> Answerer:
+def _history(context: Context) -> Handler:
     """Answers queries of history from the data folder."""
-    from ...cluster.queries.history_handler import HistoryAnswerer
+    from ...cluster.queries.history_handler import HistoryHandler
 
-    return HistoryAnswerer(context.data, context.name, context.settings.serve.sql_memory_bytes)
+    return HistoryHandler(context.data, context.name, context.settings.serve.sql_memory_bytes)
 
 
-def _tail(context: Context) -> Answerer:
+def _tail(context: Context) -> Handler:
     """Answers with events that the lake does not have yet."""
-    from ...cluster.queries.tails import TailAnswerer
+    from ...cluster.queries.tails import TailHandler
 
-    return TailAnswerer(context.data, context.name, context.incarnation)
+    return TailHandler(context.data, context.name, context.incarnation)
 
 
 def _looker(child: Child) -> Callable[[], Condition]:

@@ -15,9 +15,9 @@ from starlette.types import Message, Scope
 MOST_PATH = 2000
 """Maximum length of a path with its query."""
 HUB = "live"
-"""Client name of the hub, which asks for all viewers, one question at a time for each answer."""
+"""Client name of the hub, which asks for all viewers, one query at a time for each answer."""
 is_watched = ContextVar("is_watched", default=False)
-"""Whether the hub asks: its questions wait where a client's would be refused."""
+"""Whether the hub asks: its queries wait where a client's would be refused."""
 _NOT_WATCHED = ("/api/v0/events/live", "/api/v0/live", "/api/v0/sql", "/metrics")
 
 

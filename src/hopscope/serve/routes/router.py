@@ -18,7 +18,7 @@ from ...cluster.queries.cluster_answer import ClusterAnswer
 from ...settings.configuration.errors import did_you_mean
 from ..context import Context
 from ..description import ERROR
-from ..scope import OF_HISTORY, Handler, Question, Scope, asks_cluster, of_member, with_cluster
+from ..scope import OF_HISTORY, ClusterQuery, Handler, Scope, asks_cluster, of_member, with_cluster
 
 PREFIX = "/api/v0"
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -80,10 +80,12 @@ class ApiRoute(APIRoute):
             route.path: route.response_model for route in request.app.routes if isinstance(route, APIRoute)
         }
         try:
-            question = Question(request, self._rule, [models[path] for path in (self.path, *self._rule.also)])
+            query = ClusterQuery(
+                request, self._rule, [models[path] for path in (self.path, *self._rule.also)]
+            )
         except ValueError:
             return await handler(request)  # it reports what is wrong
-        found = await context.ask_cluster(partial(context.in_cluster.ask, question))
+        found = await context.ask_cluster(partial(context.in_cluster.ask, query))
         if isinstance(found, ClusterAnswer):
             return with_cluster(await handler(of_member(request)), found, self.response_model)
         return found

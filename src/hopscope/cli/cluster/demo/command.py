@@ -145,13 +145,13 @@ class _Demo:
 
     def _load(self, seconds: float) -> None:
         """Let the fabric send for `seconds`, and report what each member received."""
-        from .whole import Questions
+        from .whole import Poller
 
         cluster = self._cluster
-        with Questions(cluster.first) as questions:
+        with Poller(cluster.first) as poller:
             until = time.monotonic() + seconds
             cluster.until(
-                lambda: time.monotonic() >= until and questions.complete,
+                lambda: time.monotonic() >= until and poller.complete,
                 lambda: f"load: {cluster.fabric.reports:,} reports sent",
             )
         parts = (
@@ -161,7 +161,7 @@ class _Demo:
         self._story.say("load", "; ".join(parts))
 
     def _kill(self, victim: Member) -> dict[str, Any]:
-        from .whole import Questions
+        from .whole import Poller
 
         cluster, story = self._cluster, self._story
         before = cluster.owners()
@@ -170,7 +170,7 @@ class _Demo:
         base = {name: member.sources() for name, member in cluster.members.items() if member is not victim}
         witness = cluster.witness(victim)
         done: dict[str, float] = {}
-        with Questions(witness) as questions:
+        with Poller(witness) as poller:
             victim.kill()
             story.say("SIGKILL", f"{victim.name}: all its processes", "bold red")
             received = victim.reports()
@@ -184,7 +184,7 @@ class _Demo:
                     self._mark(done, "moved", now, "switches", f"{len(own)} of {victim.name} reach others")
                 if any(each["name"] == victim.name for each in witness.status().get("missing", ())):
                     self._mark(done, "gone", now, "members", f"{victim.name} is missing")
-                if questions.names(victim.name):
+                if poller.names(victim.name):
                     self._mark(done, "answered", now, "answers", f"name {victim.name}")
                 return len(done) == 4 and now >= self._options.down_seconds
 
@@ -198,14 +198,14 @@ class _Demo:
             "others": len(others),
             "others_moved": len(moved),
             **_rounded(done),
-            "answers": len(questions.answers),
-            "named": sum(victim.name in missing for _, missing, _ in questions.answers),
-            "slowest_answer_seconds": round(questions.slowest, 3),
+            "answers": len(poller.answers),
+            "named": sum(victim.name in missing for _, missing, _ in poller.answers),
+            "slowest_answer_seconds": round(poller.slowest, 3),
             "received": received,
         }
 
     def _start_again(self, victim: Member, killed: dict[str, Any]) -> dict[str, Any]:
-        from .whole import COMPILE_SECONDS, Questions
+        from .whole import COMPILE_SECONDS, Poller
 
         cluster = self._cluster
         begin = time.monotonic()
@@ -213,7 +213,7 @@ class _Demo:
         self._story.say("start", f"{victim.name} again, on what its disk has", "bold green")
         victim.start()
         done: dict[str, float] = {}
-        with Questions(cluster.witness(victim)) as questions:
+        with Poller(cluster.witness(victim)) as poller:
 
             def look() -> bool:
                 now = time.monotonic() - begin
@@ -221,7 +221,7 @@ class _Demo:
                     self._mark(done, "received", now, victim.name, "receives again")
                 if victim.name in cluster.place.using and victim.senders():
                     self._mark(done, "sources", now, "switches", f"send to {victim.name} again")
-                if questions.complete:
+                if poller.complete:
                     self._mark(done, "complete", now, "answers", "are complete again")
                 if "lake" not in done and cluster.lake_has(victim, self._ends):
                     self._mark(done, "lake", now, "lake", f"has all that {victim.name} had at the kill")

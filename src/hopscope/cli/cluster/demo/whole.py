@@ -122,7 +122,7 @@ class WholeCluster:
         if announced != self.place.using:
             self.place.use(announced)
 
-    # ---------------------------------------------------------------------------------------- questions
+    # ------------------------------------------------------------------------------------------- queries
 
     @property
     def first(self) -> Member:
@@ -202,7 +202,7 @@ class WholeCluster:
         return prove(self.lake, {name: member.data for name, member in self.members.items()})
 
 
-class Questions:
+class Poller:
     """Asks the cluster repeatedly, through one member, while it is open."""
 
     PATH = "/api/v0/summary?scope=cluster"
@@ -214,7 +214,7 @@ class Questions:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Questions:
+    def __enter__(self) -> Poller:
         self._thread.start()
         return self
 

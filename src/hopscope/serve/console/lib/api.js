@@ -57,14 +57,14 @@ export async function send(method, address, body, { signal, raw = false } = {}) 
 
 const answers = new Set();
 
-/** Call `on(question, cluster)` for every answer that states which members of the cluster it covers; null: the question has ended. */
+/** Call `on(request, cluster)` for every answer that states which members of the cluster it covers; null: the request has ended. */
 export function followAnswers(on) {
   answers.add(on);
 }
 
-/** Check whether an answer states its members. `question`: a route that is polled, or a watched path. */
-export function hear(question, body) {
-  if (body === null || Array.isArray(body.cluster?.answered)) for (const on of answers) on(question, body?.cluster ?? null);
+/** Check whether an answer states its members. `request`: a route that is polled, or a watched path. */
+export function hear(request, body) {
+  if (body === null || Array.isArray(body.cluster?.answered)) for (const on of answers) on(request, body?.cluster ?? null);
 }
 
 let csrf = "";

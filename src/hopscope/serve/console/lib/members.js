@@ -58,11 +58,11 @@ export function followMembers(on) {
   changed.addEventListener("change", on);
 }
 
-followAnswers((question, cluster) => {
-  const before = JSON.stringify(heard.get(question));
-  if (cluster) heard.set(question, cluster);
-  else heard.delete(question);
-  if (before !== JSON.stringify(heard.get(question))) changed.dispatchEvent(new Event("change"));
+followAnswers((request, cluster) => {
+  const before = JSON.stringify(heard.get(request));
+  if (cluster) heard.set(request, cluster);
+  else heard.delete(request);
+  if (before !== JSON.stringify(heard.get(request))) changed.dispatchEvent(new Event("change"));
 });
 
 async function readConsoles() {

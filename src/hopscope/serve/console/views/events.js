@@ -97,10 +97,10 @@ function eventPart() {
   }
 
   async function drawChart() {
-    const question = histogramOf(here().query);
+    const request = histogramOf(here().query);
     try {
-      const data = await get(question);
-      if (question === histogramOf(here().query)) chart.update(data, (kind) => BAD.has(kind));
+      const data = await get(request);
+      if (request === histogramOf(here().query)) chart.update(data, (kind) => BAD.has(kind));
     } catch (error) {
       if (error.status !== 400) time.note(error.message);
     }

@@ -22,7 +22,7 @@ export function show(place) {
   /** Newest answer, with its structure. */
   let data = null;
   let stop = () => {};
-  let question = "";
+  let request = "";
   let arrived = null;
   let opened = "";
 
@@ -57,9 +57,9 @@ export function show(place) {
   function ask() {
     const asked = { metric: metricOf(), level: param("level", "auto"), pod: param("pod") || null, at: atOf(), window: param("at") ? param("window", "10") : null };
     const wanted = JSON.stringify([asked, param("scope")]);
-    if (wanted === question) return draw();
+    if (wanted === request) return draw();
     const sameView = data && data.asked.level === asked.level && data.asked.pod === asked.pod;
-    question = wanted;
+    request = wanted;
     stop();
     time.update({ metric: asked.metric, limit: data?.limit ?? null, at: asked.at ? ms(asked.at) : null });
     choice.draw(asked.metric);
@@ -110,7 +110,7 @@ export function show(place) {
     map.element.hidden = true;
     note.hidden = false;
     fill(note, trouble(error, () => {
-      question = "";
+      request = "";
       ask();
     }));
   }

@@ -105,21 +105,21 @@ export function show(place, address) {
 }
 
 /** Follow live values; a past moment is read only once. */
-function follow(question, at, on) {
-  if (!at || at === "now") return watch(question, on);
+function follow(request, at, on) {
+  if (!at || at === "now") return watch(request, on);
   let over = false;
-  get(question).then((data) => over || on(data, 200), (error) => over || on({ error: error.message }, error.status));
+  get(request).then((data) => over || on(data, 200), (error) => over || on({ error: error.message }, error.status));
   return () => (over = true);
 }
 
 /** Ask now and then every few seconds while the tab is visible; returns a function that stops it. */
-function repeat(question, on) {
+function repeat(request, on) {
   let over = false;
   let timer = 0;
   const ask = async () => {
     if (!document.hidden) {
       try {
-        const data = await get(question);
+        const data = await get(request);
         if (!over) on(data, 200);
       } catch (error) {
         if (!over) on({ error: error.message }, error.status);

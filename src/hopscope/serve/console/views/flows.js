@@ -54,13 +54,13 @@ export function show(place, address) {
     state.element.hidden = OF_LIVE.has(query.get("by"));
     groups.setSort(query.get("sort") ?? "-packets");
     list.element.querySelector("h2").textContent = grouped() ? `Flows by ${GROUPS.find(([name]) => name === query.get("by"))?.[1].toLowerCase() ?? "group"}` : "Flows";
-    const question = questionOf(query);
-    if (question === asked) return;
-    asked = question;
+    const request = requestOf(query);
+    if (request === asked) return;
+    asked = request;
     stop();
     held.clear();
     if (body.firstChild !== shown().element) fill(body, shown().element);
-    stop = watch(question, (data, status) => {
+    stop = watch(request, (data, status) => {
       problem.hidden = status === 200;
       box.invalid(status === 400);
       if (status === 200) held.take(data);
@@ -108,7 +108,7 @@ function stateOf(query) {
   return STATES.some(([name]) => name === state) ? state : query.has("from") ? "all" : "live";
 }
 
-function questionOf(query) {
+function requestOf(query) {
   const by = query.get("by");
   const state = stateOf(query);
   const common = { q: query.get("q"), state, offset: query.get("offset"), limit: PAGE };

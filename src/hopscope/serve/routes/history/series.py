@@ -237,7 +237,7 @@ async def distribution_history(
 def _kept(
     context: Context, request: Request, make: Callable[[Past], A], over: Buckets | None = None
 ) -> Work[A]:
-    """Work for a question that many viewers ask again and again: it is done once for all of them."""
+    """Work for a query that many viewers ask again and again: it is done once for all of them."""
     seconds = _LEAST_SECONDS if over is None else min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))
     return context.keeping(request, seconds, make, over and over.start_ns)
 

@@ -39,11 +39,11 @@ export function alarmPart() {
     element: box.element,
     ask(query) {
       hide.checked = query.get("silenced") === "show";
-      const question = path("/alarms", { limit: 500, silenced: hide.checked ? null : "hide", node: query.get("node"), metric: query.getAll("metric") }, { scope: true });
-      if (question === asked) return;
-      asked = question;
+      const request = path("/alarms", { limit: 500, silenced: hide.checked ? null : "hide", node: query.get("node"), metric: query.getAll("metric") }, { scope: true });
+      if (request === asked) return;
+      asked = request;
       stop();
-      stop = watch(question, (data, status) => {
+      stop = watch(request, (data, status) => {
         box.element.classList.toggle("stale", status !== 200);
         if (status !== 200) return;
         newest = data;

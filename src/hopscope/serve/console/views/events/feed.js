@@ -47,9 +47,9 @@ export function feed(draw) {
     more: () => next !== null,
     /** Load the events of the present address. */
     async ask(query) {
-      const question = pageOf(query);
-      if (question === asked) return;
-      asked = question;
+      const request = pageOf(query);
+      if (request === asked) return;
+      asked = request;
       stop();
       stop = () => {};
       [items, next, waiting] = [[], null, null];
@@ -57,7 +57,7 @@ export function feed(draw) {
       const mine = ++turn;
       draw();
       if (isLive()) {
-        stop = watch(question, (data, status) => {
+        stop = watch(request, (data, status) => {
           if (mine !== turn) return;
           if (status === 200) return take(data);
           Object.assign(state, { loading: false, error: new Error(data?.error ?? "the events could not be read") });
@@ -66,7 +66,7 @@ export function feed(draw) {
         return;
       }
       try {
-        const page = await get(question);
+        const page = await get(request);
         if (mine === turn) take(page);
       } catch (error) {
         if (mine === turn) Object.assign(state, { loading: false, error });

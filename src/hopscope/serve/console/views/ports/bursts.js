@@ -12,7 +12,7 @@ import { follow } from "./range_query.js";
 const LONGEST = [["", "any duration"], ["100us", "up to 100 µs"], ["1ms", "up to 1 ms"], ["10ms", "up to 10 ms"], ["100ms", "up to 100 ms"], ["1s", "up to 1 s"], ["10s", "up to 10 s"]];
 const SORTS = { start: "start", duration: "duration", peak: "peak" };
 
-/** @param {{fixed?: Record<string, any>, title?: string}} [options] `fixed`: parameters of every question */
+/** @param {{fixed?: Record<string, any>, title?: string}} [options] `fixed`: parameters of every query */
 export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
   const longest = h("select", { "aria-label": "Duration", onchange: () => set({ longest: longest.value || null }) }, LONGEST.map(([value, text]) => h("option", { value }, text)));
   const above = h("input", { type: "number", min: "0", placeholder: "alarm limit", onchange: () => set({ above: above.value || null }) });

@@ -1,4 +1,4 @@
-/** Questions over the time range of the address: followed while its end is now, else asked once. */
+/** Queries over the time range of the address: followed while its end is now, else asked once. */
 
 import { here } from "../../lib/address.js";
 import { get, path } from "../../lib/api.js";
