@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..wire.records import Have, Records
 from ..wire.versions import REPORT_VERSIONS
 from .ports import FabricError
@@ -9,7 +11,7 @@ from .ports import FabricError
 INSTRUCTIONS = {5: 0xFF00, 10: 0xFF00, 20: 0xFF80}
 """All fields defined by an INT version."""
 
-_FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
+_FIELDS: dict[int, tuple[tuple[Have, int], ...]] = {
     version: (
         (Have.NODE_ID, 1),
         (Have.PORTS, 1),
@@ -24,6 +26,9 @@ _FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
     for version in REPORT_VERSIONS.values()
 }
 """Fields of instruction bits 0, 1, … of each version, and their sizes in words."""
+
+FIELDS = {version: tuple(have.name.lower() for have, _ in rows) for version, rows in _FIELDS.items()}
+"""Names of the fields of each version, in the order of their instruction bits."""
 
 _PARTS = {
     Have.NODE_ID: ("node_id",),
@@ -51,6 +56,17 @@ def fields_of(version: int, instructions: int) -> tuple[int, int]:
             f"instructions 0x{instructions:04x}: known are 0x{INSTRUCTIONS[version]:04x} in this version"
         )
     return present, words
+
+
+def instructions_of(version: int, names: Iterable[str]) -> int:
+    """The instruction bitmap for fields named as in `FIELDS`. Raises FabricError for an unknown name."""
+    known = FIELDS[version]
+    instructions = 0
+    for name in names:
+        if name not in known:
+            raise FabricError(f"field {name!r}: expected {', '.join(known)}")
+        instructions |= 0x8000 >> known.index(name)
+    return instructions
 
 
 def clear_absent(hops: Records, present: int) -> None:

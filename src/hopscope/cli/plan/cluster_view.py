@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
-from rich.table import Table
 
 from ...cluster.planning.failures import FailureReport
 from ...cluster.planning.sizing import ClusterPlan
 from ...present.units import size
 from .label_view import time
-from .view import bars, count
+from .view import bars, bits, count, share, table
 
 
 def show(plan: ClusterPlan, found: FailureReport | None) -> None:
@@ -23,7 +20,7 @@ def show(plan: ClusterPlan, found: FailureReport | None) -> None:
         f"{demand.cores} cores; {demand.down} of them may be down",
         soft_wrap=True,
     )
-    _table(console, ("", "a member", f"all {plan.members}"), _rows(plan))
+    table(console, ("", "a member", f"all {plan.members}"), _rows(plan))
     console.print("\nmembers that each resource needs")
     bars(console, [(bound.what, bound.members, f"{bound.members:.3g}") for bound in plan.bounds])
     console.print("\ncores in use")
@@ -41,10 +38,10 @@ def _rows(plan: ClusterPlan) -> list[tuple[str, str, str]]:
     rows = [
         ("reports", f"{count(plan.member_reports)}/s", f"{count(demand.reports)}/s"),
         ("events", f"{count(plan.member_events)}/s", f"{count(demand.events)}/s"),
-        ("processors, all up", _share(plan.load_all), ""),
-        (f"processors, {demand.down} down", _share(plan.load), ""),
-        ("network in", _bits(plan.member_in), _bits(plan.member_in * plan.up)),
-        ("network out", _bits(plan.member_out), _bits(plan.member_out * plan.up)),
+        ("processors, all up", share(plan.load_all), ""),
+        (f"processors, {demand.down} down", share(plan.load), ""),
+        ("network in", bits(plan.member_in), bits(plan.member_in * plan.up)),
+        ("network out", bits(plan.member_out), bits(plan.member_out * plan.up)),
         ("memory", size(plan.member_memory), size(plan.member_memory * plan.members)),
         ("local disk", size(plan.member_disk), size(plan.member_disk * plan.members)),
         ("NATS servers", "", f"{plan.nats_servers}"),
@@ -69,13 +66,13 @@ def _simulated(console: Console, found: FailureReport) -> None:
         f"kind, seed {model.seed}",
         soft_wrap=True,
     )
-    _table(
+    table(
         console,
         ("change", "hash", "moved", "expected", "ideal", "of others", "fullest"),
         [
             (
-                each.action, each.hash, _share(each.share.mean), _share(each.expected), _share(each.ideal),
-                _share(each.others.mean), f"{each.fullest.mean:.2f}",
+                each.action, each.hash, share(each.share.mean), share(each.expected), share(each.ideal),
+                share(each.others.mean), f"{each.fullest.mean:.2f}",
             )
             for each in found.moved
         ],
@@ -87,7 +84,7 @@ def _simulated(console: Console, found: FailureReport) -> None:
         style="dim", soft_wrap=True,
     )  # fmt: skip
     console.print()
-    _table(
+    table(
         console,
         ("change", "until", "mean", "expected", "median", "99 %", "most"),
         [
@@ -104,26 +101,6 @@ def _simulated(console: Console, found: FailureReport) -> None:
         f"{time(model.start[0])} to {time(model.start[1])} later; commits every {time(model.every)}",
         style="dim", soft_wrap=True,
     )  # fmt: skip
-
-
-def _table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for at, head in enumerate(heads):
-        table.add_column(head, justify="left" if at < left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.3g} %"
-
-
-def _bits(value: float) -> str:
-    for step, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
-        if value >= step:
-            return f"{value / step:.3g} {unit}"
-    return f"{value:.3g} bit/s"
 
 
 def _rate(value: float) -> str:

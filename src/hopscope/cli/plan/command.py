@@ -1,4 +1,4 @@
-"""`hopscope plan`: memory, collectors, clusters and label intervals that a network will need."""
+"""`hopscope plan`: what INT costs, and the memory, collectors, clusters and label intervals that it needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from ..output.printer import Summary
 from .cluster import cluster
 from .label import label
 from .options import PlanOutput
+from .overhead import overhead
 
 if TYPE_CHECKING:
     from ...direct.plan import NetworkPlan, StorePlan
 
-app = Commands(help="Plan memory, collectors, clusters and label intervals.")
+app = Commands(help="Plan INT, memory, collectors, clusters and label intervals.")
+app.command("int")(overhead)
 app.command()(label)
 app.command()(cluster)
 

@@ -1,4 +1,4 @@
-"""Output of `hopscope plan direct`: tables, and charts of block characters."""
+"""Output of `hopscope plan direct`, and what all plans print: tables, charts of block characters, units."""
 
 from __future__ import annotations
 
@@ -118,6 +118,29 @@ def percent(value: float) -> str:
     lost = 1 - value
     digits = 1 if lost >= 0.01 or lost <= 0 else min(10, int(-np.log10(lost)))
     return f"{100 * value:.{digits}f}".rstrip("0").rstrip(".") + " %"
+
+
+def table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """Print rows under heads; the first `left` columns are aligned to the left."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for at, head in enumerate(heads):
+        made.add_column(head, justify="left" if at < left else "right", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
+    console.print(made)
+
+
+def share(value: float) -> str:
+    """A share as percentage."""
+    return f"{100 * value:.3g} %"
+
+
+def bits(value: float) -> str:
+    """A rate in bit/s with its unit."""
+    for step, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
+        if value >= step:
+            return f"{value / step:.3g} {unit}"
+    return f"{value:.3g} bit/s"
 
 
 def _life(flows: int, total: float | None) -> str:

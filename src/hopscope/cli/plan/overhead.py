@@ -1,0 +1,131 @@
+"""`hopscope plan int`: what INT adds to packets and links, and how many reports result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from ...base.errors import HopscopeError
+from ..options.declare import Options, option
+from ..options.quantities import bit_rate, per_second
+from ..output.printer import Summary
+from .options import PlanOutput
+
+if TYPE_CHECKING:
+    from ...fabric.overhead import IntDemand
+
+
+@dataclass(frozen=True)
+class IntOptions(Options):
+    """What switches write."""
+
+    title: ClassVar = "INT"
+
+    mode: Annotated[
+        str,
+        option(
+            "--mode", metavar="MODE",
+            help="md: packets collect the path; mx, xd: every switch reports each packet (2.0).",
+        ),
+    ] = "md"  # fmt: skip
+    version: Annotated[str, option("--report-version", metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0"
+    fields: Annotated[
+        str,
+        option(
+            "--fields", metavar="FIELDS", show_default="all",
+            help="What a switch writes, such as node_id,ports,hop_latency,queue_occupancy.",
+        ),
+    ] = ""  # fmt: skip
+    hops: Annotated[int, option("--hops", metavar="HOPS", help="Switches on the longest path.")] = 5
+    sample: Annotated[
+        float, option("--sample", metavar="N", help="One of N packets carries INT, or, with xd, is reported.")
+    ] = 1
+    mtu: Annotated[int, option("--mtu", metavar="BYTES", help="Largest IP packet of the links.")] = 1500
+
+
+@dataclass(frozen=True)
+class TrafficOptions(Options):
+    """The packets that enter at the sources of INT."""
+
+    title: ClassVar = "Traffic"
+
+    traffic: Annotated[
+        str | None,
+        option(
+            "--traffic", metavar="BITS", show_default="10G",
+            help="Traffic that enters the network at its INT sources, such as 400G.",
+        ),
+    ] = None  # fmt: skip
+    packets: Annotated[
+        str | None, option("--packets", metavar="RATE", help="The same in packets, such as 50M/s.")
+    ] = None
+    size: Annotated[float, option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 800
+
+
+@dataclass(frozen=True)
+class ReportOptions(Options):
+    """The reports."""
+
+    title: ClassVar = "Reports"
+
+    reported: Annotated[
+        float,
+        option(
+            "--reported", metavar="SHARE",
+            help="Share of packets with INT that switches report, if they filter.",
+        ),
+    ] = 1  # fmt: skip
+    copied: Annotated[
+        int, option("--copied", metavar="BYTES", help="Bytes of the packet in a report, without INT.")
+    ] = 42
+    group: Annotated[int, option("--group", metavar="N", help="Reports in a datagram, 1 to 8 (2.0).")] = 1
+
+
+def overhead(what: IntOptions, traffic: TrafficOptions, reports: ReportOptions, output: PlanOutput) -> None:
+    """What INT adds to packets and links, the MTU that it needs, and how many reports result.
+
+    The sizes are exact, for TCP and UDP over Ethernet. `plan cluster` takes the rate of reports.
+    """
+    from dataclasses import asdict
+
+    from ...fabric.overhead import plan_int
+
+    plan = plan_int(_demand(what, traffic, reports))
+    if output.plot is not None:
+        from .overhead_plot import save
+
+        save(output.plot, plan)
+    if output.form is Summary.JSON:
+        more = {"report_hops": plan.report_hops, "report_bits": plan.report_bits, "growth": plan.growth}
+        print(json.dumps(asdict(plan) | more))
+    else:
+        from .overhead_view import show
+
+        show(plan)
+
+
+def _demand(what: IntOptions, traffic: TrafficOptions, reports: ReportOptions) -> IntDemand:
+    """Raises HopscopeError."""
+    from ...fabric.overhead import IntDemand, wire_bytes
+
+    if traffic.packets is None:
+        bits = bit_rate("--traffic", traffic.traffic or "10G")
+        packets = bits / 8 / wire_bytes(max(traffic.size, 1))
+    elif traffic.traffic is None:
+        packets = per_second("--packets", traffic.packets)
+    else:
+        raise HopscopeError("--traffic and --packets exclude each other")
+    return IntDemand(
+        mode=what.mode,
+        version=what.version,
+        fields=tuple(name.strip() for name in what.fields.split(",") if name.strip()),
+        hops=what.hops,
+        packets=packets,
+        size=traffic.size,
+        sample=what.sample,
+        reported=reports.reported,
+        mtu=what.mtu,
+        copied=reports.copied,
+        group=reports.group,
+    )

@@ -1,0 +1,85 @@
+"""Output of `hopscope plan int`."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from ...fabric.overhead import IntPlan, LinkOverhead
+from .view import bars, bits, count, share, table
+
+MOST_LINKS = 8
+"""Most rows of the table of links."""
+TCP_IPV4 = 20 + 20
+"""Bytes of an IPv4 and a TCP header."""
+
+
+def show(plan: IntPlan) -> None:
+    """Print a plan."""
+    console = Console(highlight=False)
+    demand = plan.demand
+    each = f"{plan.hop} B per hop" if plan.hop else "no metadata"
+    console.print(
+        f"INT-{demand.mode.upper()}, Report {demand.version}, {demand.hops} hops: "
+        + (f"{plan.fixed} B of headers and {each} in a packet" if plan.fixed else "packets are unchanged"),
+        soft_wrap=True,
+    )
+    if plan.inserted:
+        _links(console, plan)
+    rows = [
+        ("packets that enter", f"{count(demand.packets)}/s", bits(demand.packets * demand.wire_bytes * 8)),
+        ("reports", f"{count(plan.reports)}/s", bits(plan.report_bits)),
+    ]
+    console.print()
+    table(console, ("", "rate", "on the wire"), rows)
+    console.print()
+    for note in _notes(plan):
+        console.print(note, style="dim", soft_wrap=True)
+
+
+def _links(console: Console, plan: IntPlan) -> None:
+    links = shown(plan.links)
+    table(
+        console,
+        ("behind hop", "INT", "traffic added", "largest packet"),
+        [
+            (
+                str(link.hop), f"{link.inserted} B", share(link.traffic),
+                f"{link.largest} B" if link.largest > 0 else "none",
+            )
+            for link in links
+        ],
+    )  # fmt: skip
+    if plan.hop:
+        console.print("\ntraffic added")
+        bars(console, [(f"hop {link.hop}", link.traffic, share(link.traffic)) for link in links])
+
+
+def shown(links: tuple[LinkOverhead, ...]) -> list[LinkOverhead]:
+    """Up to MOST_LINKS links, evenly spread, with the first and the last."""
+    if len(links) <= MOST_LINKS:
+        return list(links)
+    last = len(links) - 1
+    return [links[round(i * last / (MOST_LINKS - 1))] for i in range(MOST_LINKS)]
+
+
+def _notes(plan: IntPlan) -> list[str]:
+    demand = plan.demand
+    notes = [f"fields of a hop (instructions 0x{plan.instructions:04x}): {', '.join(plan.fields)}"]
+    if plan.inserted:
+        largest = plan.links[-1].largest
+        notes.append(
+            f"MTU: links need {demand.mtu + plan.inserted} B for packets of {demand.mtu} B; "
+            + (
+                f"otherwise hosts send at most {largest} B (TCP MSS {largest - TCP_IPV4} over IPv4)"
+                if largest > TCP_IPV4
+                else f"an MTU of {demand.mtu} B is too small for INT over so many hops"
+            )
+        )
+    notes.append(
+        f"a report has {plan.report_hops} {'hop' if plan.report_hops == 1 else 'hops'}, {demand.copied} B of "
+        f"the packet, and takes {plan.report_bytes:.0f} B on the wire"
+    )
+    if plan.reports >= 1:
+        rate = count(plan.reports).replace(",", "").replace(" ", "")
+        notes.append(f"collectors: hopscope plan cluster --reports {rate}/s --hops {plan.report_hops}")
+    return notes
