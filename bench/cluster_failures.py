@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from hopscope.cli.cluster.demo.demo_cluster import COMPILE_SECONDS, DemoCluster
 from hopscope.cli.cluster.demo.place import choose
 from hopscope.cli.cluster.demo.programs import find
-from hopscope.cli.cluster.demo.whole import COMPILE_SECONDS, WholeCluster
 from hopscope.cli.demo.folder import temporary_folder
 from hopscope.cluster.owners.file import OwnersFile
 from hopscope.direct.stores.folder import open_stores
@@ -48,7 +48,7 @@ def joined() -> dict[str, float]:
     names, rate = ["c1", "c2", "c3"], 3000
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
-        cluster = WholeCluster(choose(), folder, find(), stack)
+        cluster = DemoCluster(choose(), folder, find(), stack)
         cluster.start_servers(names)
         cluster.start_members()
         cluster.start_fabric(rate, 1)

@@ -25,7 +25,7 @@ from harness.common import Bench
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.cluster.connection import MEMBER, MORE, Connection
-from hopscope.cluster.membership.members import MemberRecord, Seat
+from hopscope.cluster.membership.members import MemberRecord, Registration
 from hopscope.cluster.queries.client import ASK
 from hopscope.fabric.load import Load
 from support.cluster import make, settings_of
@@ -80,7 +80,7 @@ class Site:
         self.stubs.append(process)
         with Connection(settings_of(self.nats.url, CLUSTER, "stub").cluster, "stub") as connection:
             for name in names:
-                Seat(connection, 0.0).put(MemberRecord(name, "stub"))
+                Registration(connection, 0.0).put(MemberRecord(name, "stub"))
 
     def ask(self, client: httpx.Client, path: str, query: dict[str, str], scope: str = "cluster") -> Any:
         """One query to the first collector."""

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from hopscope.base.process.loop import Doze, Gather, Pause
+from hopscope.base.process.loop import Gather, IdleWait, Pause
 
 
 def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPat
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         # a wait that is not ended hangs
-        doze = Doze(Pause(0.5, below=5), lambda: [ours.fileno()], longest=1e6)
+        doze = IdleWait(Pause(0.5, below=5), lambda: [ours.fileno()], longest=1e6)
         doze(1)
         assert slept == [0.5]
         theirs.send(b"1")

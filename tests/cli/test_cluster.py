@@ -14,7 +14,7 @@ import pytest
 from hopscope.cli.cluster import config
 from hopscope.cluster.configuration import Configuration, Configurations, Limits
 from hopscope.cluster.connection import Connection
-from hopscope.cluster.membership.members import MemberRecord, Seat
+from hopscope.cluster.membership.members import MemberRecord, Registration
 from support.cluster import make, settings_of
 from support.command import Run
 from support.server_process import NatsServer, free_port
@@ -60,7 +60,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tuple[str, ...]) -> None:
     """Exit status 0 if all is well; 1 with a line for each member that is missing, not ready or late."""
-    there, gone = Seat(connection, 0), Seat(connection, 0)
+    there, gone = Registration(connection, 0), Registration(connection, 0)
     there.put(GOOD)
     there.remember(GOOD)
     status, text, _ = run("cluster", "status", *given)
@@ -100,9 +100,9 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
 
 def test_only_missing_members_are_forgotten(run: Run, connection: Connection, given: tuple[str, ...]) -> None:
     """One that is there stays without --force; then it is gone from the status."""
-    seat = Seat(connection, 0)
-    seat.put(GOOD)
-    seat.remember(GOOD)
+    registration = Registration(connection, 0)
+    registration.put(GOOD)
+    registration.remember(GOOD)
     status, _, error = run("cluster", "forget", "c1", *given)
     assert (status, error) == (2, "hopscope: c1: the member is running; stop it first\n")
     assert run("cluster", "forget", "c9", *given)[0] == 2
@@ -118,11 +118,11 @@ def test_what_programs_read(
     where a drain stopped.
     """
     monkeypatch.setenv("HOPSCOPE_CLUSTER__REPLICAS", "1")  # newer servers refuse more of a single one
-    seat = Seat(connection, 0)
-    seat.put(replace(GOOD, revision_problem="revision 1: no such limit"))
-    seat.remember(GOOD)
-    assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"changed", "there"}
-    assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"there"}
+    registration = Registration(connection, 0)
+    registration.put(replace(GOOD, revision_problem="revision 1: no such limit"))
+    registration.remember(GOOD)
+    assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"changed", "unchanged"}
+    assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"unchanged"}
     status, text, _ = run("cluster", "config", "set", "hop_latency.change=1", "--json", *given)
     assert status == 1
     expected = {"revision": 1, "applied_by": [], "not_applied_by": {"c1": "revision 1: no such limit"}}
@@ -136,10 +136,10 @@ def test_what_a_member_said_before_is_no_answer(
     NATS lost its buckets, neither refuses the new revision nor has applied it.
     """
     monkeypatch.setattr(config, "WAIT_SECONDS", 0.1)
-    seat = Seat(connection, 0)
+    registration = Registration(connection, 0)
     records = replace(GOOD, revision_problem="revision 1: no such limit"), replace(GOOD, revision=70)
     for number, record in enumerate((GOOD, *records), 1):
-        seat.put(record)
+        registration.put(record)
         status, text, _ = run("cluster", "config", "set", f"hop_latency.change={number}", "--json", *given)
         expected = {"revision": number, "applied_by": [], "not_applied_by": {"c1": "no answer yet"}}
         assert (status, json.loads(text)) == (1, expected)

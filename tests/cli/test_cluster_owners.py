@@ -12,7 +12,7 @@ import pytest
 
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.membership import drain
-from hopscope.cluster.membership.members import MemberRecord, Seat
+from hopscope.cluster.membership.members import MemberRecord, Registration
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.routes import routes_of
@@ -119,7 +119,7 @@ def test_who_leaves_owns_no_keys(nats: NatsServer, tmp_path: Path, monkeypatch: 
         assert (status, "generation" in out) == (0, False)
     with Connection(settings.cluster, "test") as connection:
         for name in ("c2", "c3"):
-            Seat(connection, 1.0).remember(MemberRecord(name, "folder"))
+            Registration(connection, 1.0).remember(MemberRecord(name, "folder"))
     status, out, _ = cluster("status", *place)
     keeps = "hopscope cluster forget c2; until then it keeps its 8 of 16 shares of the keys"
     assert (status, keeps in out) == (1, True), out

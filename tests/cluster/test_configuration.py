@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hopscope.base.process.control_client import RejectedError, request
-from hopscope.cluster.applying import Applying
 from hopscope.cluster.configuration import Configuration, Configurations, ConflictError, Limits, merged
+from hopscope.cluster.configuration_applier import ConfigurationApplier
 from hopscope.cluster.connection import ClusterError, Connection
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.control_end import ControlEnd, control_end
@@ -31,7 +31,7 @@ def start(nats: NatsServer, cluster: str, tmp_path: Path) -> Iterator[Start]:
         def start(name: str, **more: Any) -> tuple[Member, ControlEnd]:
             settings = settings_of(nats.url, cluster, name).model_copy(update=more)
             end = ends.enter_context(control_end(settings, tmp_path / name))
-            member = Member(settings, tmp_path / name, lambda context: [Applying(context)])
+            member = Member(settings, tmp_path / name, lambda context: [ConfigurationApplier(context)])
             ends.enter_context(running(member))
             return member, end
 

@@ -15,8 +15,8 @@ from hopscope.cluster.connection import ClusterError, Connection
 from hopscope.cluster.counters import CLUSTER_COUNTERS
 from hopscope.cluster.membership.drain import Drains
 from hopscope.cluster.membership.drain_request import DrainRequest
-from hopscope.cluster.membership.members import Directory, MemberRecord, Seat, decode
-from hopscope.cluster.membership.overview import look
+from hopscope.cluster.membership.members import Directory, MemberRecord, Registration, decode
+from hopscope.cluster.membership.overview import read_overview
 from hopscope.cluster.membership.part import Membership, place_of
 from hopscope.cluster.process import Condition
 from hopscope.serve import readiness
@@ -127,7 +127,7 @@ def test_a_process_takes_over_from_a_killed_one(nats: NatsServer, cluster: str, 
     with Connection(settings.cluster, "test") as connection:
         member = Member(settings, tmp_path / "1")
         killed = MemberRecord("c1", member.context.incarnation, place_of(tmp_path / "1"))
-        Seat(connection, 3600).put(killed)
+        Registration(connection, 3600).put(killed)
         with running(member):
             assert keys(nats.url, f"hopscope-{cluster}-members")["c1"]["time_ns"] > 0
 
@@ -186,7 +186,7 @@ def test_status_names_buckets_that_are_missing_or_full(nats: NatsServer, cluster
     make(settings)
     name = f"hopscope-{cluster}-drains"
     with Connection(settings.cluster, "test") as connection:
-        assert look(connection).problems() == []
+        assert read_overview(connection).problems() == []
         Drains(connection).ask("c1", DrainRequest())
 
         async def fill(_: Any, jetstream: Any) -> None:
@@ -195,9 +195,11 @@ def test_status_names_buckets_that_are_missing_or_full(nats: NatsServer, cluster
             await jetstream.update_stream(info.config)
 
         with_nats(nats.url, fill)
-        assert look(connection).problems() == [f"bucket {name} is full; give it more room in NATS"]
+        assert read_overview(connection).problems() == [f"bucket {name} is full; give it more room in NATS"]
         with_nats(nats.url, lambda _, jetstream: jetstream.delete_stream(f"KV_{name}"))
-        assert look(connection).problems() == [f"bucket {name} is missing; `hopscope cluster init` makes it"]
+        assert read_overview(connection).problems() == [
+            f"bucket {name} is missing; `hopscope cluster init` makes it"
+        ]
 
 
 def test_a_member_comes_back_by_itself(tmp_path: Path, tool: Any) -> None:

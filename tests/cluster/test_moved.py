@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hopscope.cluster.moved.flows import FLOW_KEY, LiveFlows, packed, unpacked
-from hopscope.cluster.moved.messages import HEADER, INBOX_BYTES, Inbox, News, decode
+from hopscope.cluster.moved.messages import HEADER, INBOX_BYTES, Inbox, MovedMessage, decode
 from hopscope.cluster.moved.part import Moved
 from hopscope.cluster.moved.sources import GAPS, MEMBERS, SUMMARY, Key, MovedSource, Spaces, accounted
 from hopscope.detect.counters import INDEX
@@ -245,7 +245,7 @@ def test_flows_are_found_by_their_addresses(tmp_path: Path) -> None:
 
 def test_bad_messages_are_rejected() -> None:
     """Too short, too long, of another format, of no member, with counts that the body has not."""
-    good = News("c1", *packed(keys_of([1, 2, 3])), np.zeros(2, SUMMARY), np.zeros(0, EVENT)).encode()
+    good = MovedMessage("c1", *packed(keys_of([1, 2, 3])), np.zeros(2, SUMMARY), np.zeros(0, EVENT)).encode()
     assert [len(each) for each in (decode(good).four, decode(good).other, decode(good).summaries)] == [
         2,
         1,

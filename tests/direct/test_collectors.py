@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hopscope.direct.collectors.collector import CollectorError, LocalCollector
-from hopscope.direct.collectors.generations import CollectorGenerations, Generation, Kept
+from hopscope.direct.collectors.generations import CollectorGenerations, Generation, Retention
 from hopscope.direct.collectors.group import CollectorGroup, merge_copies
 from hopscope.direct.collectors.http import HttpCollector
 from hopscope.direct.collectors.open import open_collectors
@@ -346,6 +346,8 @@ def test_parts_of_a_counter_wrap_as_it_does(tmp_path: Path) -> None:
         store.memory.view(np.uint64)[:] = counter
         groups.append(CollectorGroup([LocalCollector(tmp_path / name)]))
     before, now = groups
-    generations = CollectorGenerations([Generation(1, before, time.time_ns()), Generation(2, now)], Kept())
+    generations = CollectorGenerations(
+        [Generation(1, before, time.time_ns()), Generation(2, now)], Retention()
+    )
     (answer,) = generations.query("counts", ["7"], QueryOptions(), None)
     assert answer["counter"] == 2

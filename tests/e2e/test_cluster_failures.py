@@ -16,11 +16,11 @@ from contextlib import ExitStack
 import pytest
 
 from hopscope.base.process.control_client import ControlError, request
+from hopscope.cli.cluster.demo.demo_cluster import COMPILE_SECONDS, DemoCluster, Poller
 from hopscope.cli.cluster.demo.member import Member
 from hopscope.cli.cluster.demo.place import Namespaces
 from hopscope.cli.cluster.demo.programs import find
 from hopscope.cli.cluster.demo.servers import Server
-from hopscope.cli.cluster.demo.whole import COMPILE_SECONDS, Poller, WholeCluster
 from hopscope.cli.demo.folder import temporary_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
@@ -35,7 +35,7 @@ SLACK_SECONDS = 3.0
 
 
 @pytest.fixture(scope="module")
-def whole(tool: Callable[..., str]) -> Iterator[WholeCluster]:
+def whole(tool: Callable[..., str]) -> Iterator[DemoCluster]:
     """The cluster, under load."""
     if os.geteuid():
         pytest.skip("namespaces need root")
@@ -43,7 +43,7 @@ def whole(tool: Callable[..., str]) -> Iterator[WholeCluster]:
         tool(name)
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())  # those of pytest are closed to others
-        cluster = WholeCluster(Namespaces(), folder, find(), stack)
+        cluster = DemoCluster(Namespaces(), folder, find(), stack)
         cluster.start_servers(["c1", "c2", "c3"])
         cluster.start_members()
         cluster.start_fabric(REPORTS_PER_SECOND, 1)
@@ -52,7 +52,7 @@ def whole(tool: Callable[..., str]) -> Iterator[WholeCluster]:
         yield cluster
 
 
-def settled(cluster: WholeCluster) -> dict[str, str]:
+def settled(cluster: DemoCluster) -> dict[str, str]:
     """The member that each switch sends to, once all have routes and no switch moves back any more."""
     looks: list[dict[str, str]] = [{}]
 
@@ -65,7 +65,7 @@ def settled(cluster: WholeCluster) -> dict[str, str]:
 
 
 def changes(
-    cluster: WholeCluster, victim: Member, gone: Callable[[], object], back: Callable[[], object]
+    cluster: DemoCluster, victim: Member, gone: Callable[[], object], back: Callable[[], object]
 ) -> None:
     """A member goes and comes back: only its own switches move, answers name it within the deadline, and are
     complete again. The table of sources of each member is the witness.
@@ -98,13 +98,13 @@ def changes(
     )
 
 
-def test_a_member_that_is_stopped(whole: WholeCluster) -> None:
+def test_a_member_that_is_stopped(whole: DemoCluster) -> None:
     """SIGSTOP: its connections are open and nothing answers."""
     victim = whole.members["c2"]
     changes(whole, victim, lambda: victim.kill(signal.SIGSTOP), lambda: victim.kill(signal.SIGCONT))
 
 
-def test_a_member_that_is_cut_off(whole: WholeCluster) -> None:
+def test_a_member_that_is_cut_off(whole: DemoCluster) -> None:
     """Its link is down: it goes on by itself, without NATS and without the lake, and catches up."""
     victim, place = whole.members["c3"], whole.place
     assert isinstance(place, Namespaces)
@@ -121,7 +121,7 @@ def test_a_member_that_is_cut_off(whole: WholeCluster) -> None:
     changes(whole, victim, cut, join)
 
 
-def test_a_member_that_is_drained(whole: WholeCluster) -> None:
+def test_a_member_that_is_drained(whole: DemoCluster) -> None:
     """`hopscope cluster drain`: its switches go, its events come into the lake, also those that tell of the
     silence after it, and the command ends with 0.
     """
@@ -148,7 +148,7 @@ def test_a_member_that_is_drained(whole: WholeCluster) -> None:
 class Killer:
     """Kills a random part, and starts what does not start by itself."""
 
-    def __init__(self, cluster: WholeCluster, seed: int) -> None:
+    def __init__(self, cluster: DemoCluster, seed: int) -> None:
         self._cluster, self._random = cluster, random.Random(seed)
         self.killed: list[str] = []
         self.answered: dict[str, set[tuple[int, ...]]] = {name: set() for name in cluster.members}
@@ -197,7 +197,7 @@ def _lake_process(member: Member) -> int | None:
     return next((each["pid"] for each in processes if each["name"] == "lake"), None)
 
 
-def test_each_event_is_in_the_lake_once_whatever_is_killed(whole: WholeCluster) -> None:
+def test_each_event_is_in_the_lake_once_whatever_is_killed(whole: DemoCluster) -> None:
     """20 random SIGKILLs under load: of collectors, lake processes, PostgreSQL, S3 and the leader of NATS.
 
     Then per member and shard count = distinct = max + 1 in the lake; with the history of members nothing

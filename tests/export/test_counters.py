@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from hopscope.base.names import Names
 from hopscope.cli.top.view import TopView
-from hopscope.export.counters import Place, open_counters
+from hopscope.export.counters import DestinationLabel, open_counters
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.readiness import exports
@@ -17,9 +17,9 @@ def test_health_is_shown_everywhere(regions: Path) -> None:
     """Counters and health of every destination are in /metrics, /readyz and `hopscope top`."""
     folder = regions.parent
     places = [
-        Place("webhook", "http://a/b", "pager"),
-        Place("redis_state", "redis://***@c:1/0", "near"),
-        Place("redis_state", "redis://d:1/0", "far"),
+        DestinationLabel("webhook", "http://a/b", "pager"),
+        DestinationLabel("redis_state", "redis://***@c:1/0", "near"),
+        DestinationLabel("redis_state", "redis://d:1/0", "far"),
     ]
     rows = open_counters(folder, places)["destinations"]
     rows["ok"], rows["since_ns"] = [1, 1, 0], 10**18
@@ -53,7 +53,9 @@ def test_counters_go_on_when_destinations_change(regions: Path) -> None:
     """SIGHUP: those of a destination that stays do not begin again, wherever it is in the list; its place is
     the new one. Another kind of the same name is another destination.
     """
-    pager, near, far = (Place("webhook", f"http://{name}", name) for name in ("pager", "near", "far"))
+    pager, near, far = (
+        DestinationLabel("webhook", f"http://{name}", name) for name in ("pager", "near", "far")
+    )
     with open_counters(regions.parent, [pager, near]) as region:
         region["destinations"]["sent_total"] = 5, 7
     moved = near._replace(place="http://elsewhere")

@@ -18,7 +18,7 @@ from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, 
 from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
-from hopscope.export.databases import twins
+from hopscope.export.databases import duplicate_points
 from hopscope.export.databases.influx import Influx
 from hopscope.export.databases.line_protocol import IntCollectorEncoder, LineEncoder
 from hopscope.export.destination import Context
@@ -236,12 +236,12 @@ def test_events_of_one_time_in_other_blocks_replace_none(tmp_path: Path, server:
     assert sorted(int(str(each["sequence"])) for each in found) == list(range(3000))
 
 
-@pytest.mark.parametrize("window", [128, twins.WINDOW])
+@pytest.mark.parametrize("window", [128, duplicate_points.WINDOW])
 def test_twins_are_counted_alike_by_every_process(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """No two points are the same one if those of one time are within a window; a block that is sent again
     makes the same points, and so does a process that was shown what came before.
     """
-    monkeypatch.setattr(twins, "WINDOW", window)
+    monkeypatch.setattr(duplicate_points, "WINDOW", window)
     events = of_few_times(1000, min(window, 700))
 
     def blocks(begin: int, end: int, size: int) -> list[EventBlock]:

@@ -177,7 +177,7 @@ def test_a_round_and_a_commit_at_once(
     member.write(20, days_ago=20)
     member.write(*[10] * 8)
     member.journal.append(random_events(7))  # of long ago, too
-    results: list[maintenance.Maintained | None] = []
+    results: list[maintenance.MaintenanceResult | None] = []
     real = Database.lock
 
     def maintain_once() -> None:

@@ -20,7 +20,7 @@ from hopscope.wire.dta.codec import (
     push_dta,
 )
 from hopscope.wire.dta.encode import REPORTER_PORT
-from hopscope.wire.dta.parser import looked_for
+from hopscope.wire.dta.parser import dialect_of_port
 from hopscope.wire.dta.records import DTA, DtaFlag
 from hopscope.wire.reasons import DtaReason, Reason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
@@ -61,7 +61,7 @@ def encode_dta_scalar(
 
 def parse_scalar(batch: FrameBatch, form: Form, *, port: int = layout.DTA_PORT) -> Records:
     """DTA [frames], in pure Python."""
-    dialect = looked_for(port)
+    dialect = dialect_of_port(port)
     reports = np.zeros(len(batch), DTA)
     for report, frame in zip(reports, batch.frames, strict=True):
         origin = int(frame["offset"])

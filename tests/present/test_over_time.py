@@ -10,7 +10,7 @@ import pytest
 from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
 from hopscope.history.query import History
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.present.series.over_time import Asked, series
+from hopscope.present.series.over_time import SeriesQuery, series
 from hopscope.present.series.places import Buckets
 
 LATER = Buckets(10**6, 10**5, 10)
@@ -28,7 +28,11 @@ def test_what_was_stored_before_is_found_behind_a_hundred_places(tmp_path: Path,
     with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
         writer.append(events)
         for ident in (3, 50, 99):
-            asked = Asked(metric.label, 7, ident, None) if is_link else Asked(metric.label, 7, 1, ident)
+            asked = (
+                SeriesQuery(metric.label, 7, ident, None)
+                if is_link
+                else SeriesQuery(metric.label, 7, 1, ident)
+            )
             found = series(history, asked, LATER, None)
             assert found.before == 1100 + ident
             assert [(each.start_ns, each.end_ns) for each in found.alarms] == [(1000 + ident, None)]
@@ -46,7 +50,9 @@ def test_the_peak_of_an_alarm_is_its_highest_value(tmp_path: Path, flow_id: int 
     events["time_ns"] = LATER.start_ns + np.arange(5)
     if flow_id is not None:
         events["node_id"], events["port"], events["flow_id"][2] = 0xFFFFFFFF, 0xFFFF, 4
-    place = Asked("flow_latency", flow_id=flow_id) if flow_id else Asked("queue_occupancy", 7, 2, 0)
+    place = (
+        SeriesQuery("flow_latency", flow_id=flow_id) if flow_id else SeriesQuery("queue_occupancy", 7, 2, 0)
+    )
     with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
         writer.append(events)
         (alarm,) = series(history, place, LATER, None).alarms

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hopscope.detect.counters import DETECTOR
-from hopscope.detect.evidence.reader import Kept, read_evidence
+from hopscope.detect.evidence.reader import StoredReport, read_evidence
 from hopscope.detect.merge import Merge
 from hopscope.detect.records import Kind
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
@@ -131,7 +131,7 @@ class Collector:
         pipeline = self.workers[0] if self.detector is None else self.detector._pipeline
         pipeline.flush()  # type: ignore[union-attr]
 
-    def kept(self, kind: Kind, flow: int) -> Kept:
+    def kept(self, kind: Kind, flow: int) -> StoredReport:
         """What is kept of the only event of a kind about a flow."""
         events = self.events()
         chosen = events[(events["kind"] == kind) & (events["dst_lo"] & 0xFFFF == flow)]

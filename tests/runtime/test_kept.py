@@ -15,7 +15,7 @@ import pytest
 from hopscope.base import log
 from hopscope.base.process.service import Service
 from hopscope.capture.sockets import bind_share, kernel_drops
-from hopscope.runtime.supervisor.kept import KeptSockets
+from hopscope.runtime.supervisor.stored_sockets import StoredSockets
 from hopscope.settings.listen import ListenSettings
 from support.server_process import free_port
 from support.service_manager import ServiceManager
@@ -42,10 +42,10 @@ class Starts:
         self.manager = manager
         self._open: list[Any] = []
 
-    def __call__(self, *listeners: ListenSettings) -> tuple[KeptSockets, list[list[socket.socket]]]:
+    def __call__(self, *listeners: ListenSettings) -> tuple[StoredSockets, list[list[socket.socket]]]:
         """The next start: its sockets by listener."""
         self.end()
-        kept = KeptSockets(Passed(self.manager), listeners)
+        kept = StoredSockets(Passed(self.manager), listeners)
         self._open.append(kept)
         kept.find()
         opened = [kept.open(number) for number in range(len(listeners))]
@@ -248,7 +248,7 @@ def test_drops_between_two_starts_are_counted(starts: Starts) -> None:
 def test_without_systemd_nothing_is_kept(starts: Starts) -> None:
     """The port is free once the sockets are closed."""
     listen = listener(free_port(), workers=2)
-    kept = KeptSockets(Service({}), [listen])
+    kept = StoredSockets(Service({}), [listen])
     kept.find()
     assert not kept.has(0)
     shares = kept.open(0)

@@ -11,7 +11,7 @@ from hopscope.detect.records import EVENT
 from hopscope.export.positions import Positions
 from hopscope.history.writing.journal import NUMBERS_SKIPPED, JournalWriter
 from hopscope.lake.status import write_marks
-from hopscope.runtime.supervisor.numbers import keep_numbers
+from hopscope.runtime.supervisor.reserved_numbers import reserve_numbers
 from hopscope.settings.collector import Settings
 
 
@@ -34,7 +34,7 @@ def test_numbers_go_on_after_what_was_exported(
     Positions(tmp_path, "lab").start(2, positions)
     write_marks(tmp_path, settings.lake, {2: mark})
     lines: list[str] = []
-    keep_numbers(tmp_path, settings, lines.append)
+    reserve_numbers(tmp_path, settings, lines.append)
     with JournalWriter(tmp_path, 2) as writer:
         assert writer.next_sequence == following
     assert len(lines) == (following > 5)

@@ -13,7 +13,7 @@ import pytest
 from hopscope.base.errors import HopscopeError
 from hopscope.runtime.supervisor.control import ControlServer
 from hopscope.runtime.supervisor.process import Supervisor
-from hopscope.runtime.supervisor.take_over import VERSION, Estate, hand_over, may_take_over, take_over
+from hopscope.runtime.supervisor.take_over import VERSION, InheritedState, hand_over, may_take_over, take_over
 from hopscope.settings.collector import Settings
 from support.waiting import eventually
 
@@ -35,7 +35,10 @@ def test_everything_arrives(tmp_path: Path) -> None:
     def leave() -> None:
         eventually(lambda: server.heir)
         assert server.heir is not None
-        hand_over(server.heir, Estate(tmp_path / "r", [reader, writer], [[ours], [theirs]], reader, offloads))
+        hand_over(
+            server.heir,
+            InheritedState(tmp_path / "r", [reader, writer], [[ours], [theirs]], reader, offloads),
+        )
         server.heir.close()
 
     thread = threading.Thread(target=leave)

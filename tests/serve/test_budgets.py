@@ -18,7 +18,7 @@ from fastapi import HTTPException
 from hopscope.base.names import Names
 from hopscope.history.sandbox.processes import Sandbox, SqlError
 from hopscope.history.sandbox.query import folder_source
-from hopscope.present.history import Past
+from hopscope.present.history import SharedHistory
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
 from hopscope.serve.live.answers import HUB, is_watched
@@ -88,7 +88,11 @@ def test_what_is_cheap_waits_for_nothing_that_is_not(
         async with api(collector.folder) as client:
             context: Context = client._transport.app.app.app.state.context
             assert (await client.get("/api/v0/alarms")).status_code == 200
-            for place, name in ((context.alarms, "read"), (flow_routes, "flow_rows"), (Past, "counts")):
+            for place, name in (
+                (context.alarms, "read"),
+                (flow_routes, "flow_rows"),
+                (SharedHistory, "counts"),
+            ):
                 monkeypatch.setattr(place, name, held_until(free, getattr(place, name)))
             slow = ["/api/v0/alarms", "/api/v0/flows", "/api/v0/events/histogram"]
             held = [asyncio.ensure_future(client.get(path)) for path in slow for _ in range(2)]
@@ -238,7 +242,7 @@ def test_a_query_ends_with_its_client(collector: Any) -> None:
     """SQL that would take for ever: its process is killed once the client is gone, and its place is free."""
     ended = threading.Event()
 
-    def work(_: Past, gone: threading.Event) -> None:
+    def work(_: SharedHistory, gone: threading.Event) -> None:
         source = folder_source(collector.folder, {}, ())
         with closing(Sandbox()) as sandbox, pytest.raises(SqlError, match="stopped"):
             sandbox.run(SLOW["sql"], source, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)

@@ -50,8 +50,8 @@ def samples(tmp_path: Path) -> list[tuple[str, dict[str, str], float]]:
     for folder, file in FILES:
         file.open(tmp_path / folder).values[:] = np.arange(1, len(file.counters) + 1)
     places = [
-        export.Place("webhook", "http://127.0.0.1/x", "pager"),
-        export.Place("kafka", "127.0.0.1", "bus"),
+        export.DestinationLabel("webhook", "http://127.0.0.1/x", "pager"),
+        export.DestinationLabel("kafka", "127.0.0.1", "bus"),
     ]
     region = export.open_counters(tmp_path, places)
     for at, name in enumerate(export.NAMES, 1):

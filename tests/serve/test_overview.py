@@ -15,8 +15,8 @@ from hopscope.base.names import Names
 from hopscope.detect.counters import COUNTERS, INDEX
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, SOURCE, Kind, Metric
 from hopscope.serve.context import Context
-from hopscope.serve.overview.joined import SHOWN, Joined
 from hopscope.serve.overview.losses import WINDOW_SECONDS, LossReader, PlaceDrops
+from hopscope.serve.overview.similar_events import SHOWN, SimilarEvents
 from hopscope.serve.overview.snapshot import _STRIPS, Poller, _peaks
 from hopscope.settings.serve import ServeSettings
 from support.waiting import HANG_SECONDS
@@ -53,7 +53,7 @@ def test_alike_events_of_a_second_are_one() -> None:
     events["time_ns"] = 10**9 + np.arange(8)
     events["node_id"][2] = 9
     events["time_ns"][6:] += 10**9
-    joined = Joined()
+    joined = SimilarEvents()
     joined.add(events[:4], Names())
     joined.add(events[4:4], Names())
     joined.add(events[4:], Names())
@@ -63,7 +63,7 @@ def test_alike_events_of_a_second_are_one() -> None:
 
 def test_a_flood_of_events_pushes_out_the_oldest() -> None:
     """The feed keeps the newest rows, and a second's burst is one of them, however many its events are."""
-    joined = Joined()
+    joined = SimilarEvents()
     for second in range(SHOWN + 5):
         events = np.zeros(3000, EVENT)
         events["kind"], events["time_ns"] = Kind.DROP, second * 10**9

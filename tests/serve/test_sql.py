@@ -14,7 +14,7 @@ import pytest
 from hopscope.history.query import History
 from hopscope.history.schema import EXAMPLES, VIEWS
 from hopscope.lake.database import LakeError
-from hopscope.present.history import Past
+from hopscope.present.history import SharedHistory
 from hopscope.serve.models import sql as m
 from hopscope.serve.routes.history.sql import TRUNCATED
 from hopscope.settings.serve import ServeSettings
@@ -112,6 +112,6 @@ def test_a_lake_that_is_away_is_no_internal_error(
     def away(*_: Any) -> None:
         raise LakeError("postgresql://lake: Connection refused")
 
-    monkeypatch.setattr(Past, "sql", away)
+    monkeypatch.setattr(SharedHistory, "sql", away)
     (answer,) = ask(api, collector.folder, {"sql": "SELECT 1"})
     assert (answer.status_code, answer.json()["error"]) == (503, "postgresql://lake: Connection refused")

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from hopscope.detect.counters import COUNTERS
-from hopscope.export.counters import Place, open_counters
+from hopscope.export.counters import DestinationLabel, open_counters
 from hopscope.export.positions import Positions
 from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve.models import system as m
-from hopscope.serve.system.counters import CounterBook, meaning
+from hopscope.serve.system.counters import CounterReadings, meaning
 from hopscope.wire.reasons import DropReason, Reason
 
 pytestmark = pytest.mark.e2e
@@ -90,7 +90,9 @@ def test_a_stopped_collector_says_how_to_start_one(api: Any, collector: Any) -> 
 
 def test_a_destination_that_fails_shows_what_waits(api: Any, collector: Any) -> None:
     """Its problem, its losses by reason, and the events of history that it has not confirmed."""
-    rows = open_counters(collector.folder, [Place("kafka", "kafka://broker:9092", "bus")])["destinations"]
+    rows = open_counters(collector.folder, [DestinationLabel("kafka", "kafka://broker:9092", "bus")])[
+        "destinations"
+    ]
     rows["ok"], rows["since_ns"], rows["problem"] = 0, 5_000_000_000, b"connection refused"
     rows["failed_total"], rows["sent_total"] = 3, 9
     positions = Positions(collector.folder, "bus")
@@ -190,7 +192,7 @@ def test_rates_of_a_counter_file(tmp_path: Path) -> None:
     """A process that counted 10 in 2 s has 5 per second."""
     (tmp_path / "regions").mkdir()
     counters = LABEL_COUNTERS.open(tmp_path / "regions")
-    book = CounterBook(CollectorState(tmp_path), tmp_path / "direct")
+    book = CounterReadings(CollectorState(tmp_path), tmp_path / "direct")
 
     def rate() -> float:
         return next(each.per_second for each in book.counts() if each.counter.key == "labels_total")
@@ -207,7 +209,7 @@ def test_a_gauge_that_falls_has_no_rate(tmp_path: Path) -> None:
     (tmp_path / "regions").mkdir()
     counters = LABEL_COUNTERS.open(tmp_path / "regions")
     counters.put("label_waiting_events", 900)
-    book = CounterBook(CollectorState(tmp_path), tmp_path / "direct")
+    book = CounterReadings(CollectorState(tmp_path), tmp_path / "direct")
     assert list(book.counts())
     at, values = book._readings["labels"][0]
     book._readings["labels"][0] = (at - 100.0, values)

@@ -19,7 +19,7 @@ from hopscope.base.names import Names
 from hopscope.base.process import control_client
 from hopscope.cli.demo.command import CONFIG
 from hopscope.cli.demo.schedule import schedule
-from hopscope.export.counters import DestinationRow, Place, open_counters
+from hopscope.export.counters import DestinationLabel, DestinationRow, open_counters
 from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.families import Families
 from hopscope.fabric.faults import Fault
@@ -83,7 +83,7 @@ def demo_collector(folder: Path) -> Iterator[DemoCollector]:
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(control_client, "request", lambda *_, **__: {"processes": processes})
-        counters = open_counters(owned.path, [Place("influxdb", "http://127.0.0.1:8086", "lab")])
+        counters = open_counters(owned.path, [DestinationLabel("influxdb", "http://127.0.0.1:8086", "lab")])
         exported = DestinationRow(counters["destinations"][:1])
         exported.healthy(True, "")
         pipeline = pipeline_of(settings, Shard(settings.history, data=owned.path, regions=owned.regions))

@@ -17,7 +17,7 @@ from hopscope.bpf.kernel_types import enumeration
 from hopscope.switch.program import attach, detach
 from hopscope.switch.settings import load_switch
 from hopscope.testbed.namespaces import inside
-from hopscope.wire.decode.plain import Found, read_plain
+from hopscope.wire.decode.plain import DecodedReport, read_plain
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Flag, Link
 from support.namespaces import Program
@@ -43,7 +43,7 @@ class Collector:
         self._socket = routers.socket("r2", socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 32766))
         self._socket.setblocking(False)
-        self.reports: list[Found] = []
+        self.reports: list[DecodedReport] = []
 
     def __enter__(self) -> Collector:
         return self
@@ -51,7 +51,7 @@ class Collector:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def wait(self, count: int) -> list[Found]:
+    def wait(self, count: int) -> list[DecodedReport]:
         """So many reports, from the last call on."""
 
         def enough() -> bool:
@@ -300,7 +300,7 @@ def test_what_a_switch_does_is_shown(routers: Routers) -> None:
     assert "tcx" in routers.switch("r1", "check", ITEMS + WATCH)
 
 
-def hop_ports(found: Found) -> tuple[int, int]:
+def hop_ports(found: DecodedReport) -> tuple[int, int]:
     """Ingress and egress interface of a report's own hop."""
     own: Any = found.metadata
     return own.ingress_port, own.egress_port

@@ -12,7 +12,7 @@ import pytest
 from hopscope.bpf.ring import BpfRing
 from hopscope.switch.layout import REPORT_RING_BYTES, ReportCount, SwitchCount
 from hopscope.switch.program import SwitchProgram
-from hopscope.wire.decode.plain import Found, read_plain
+from hopscope.wire.decode.plain import DecodedReport, read_plain
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Have, Link, Mode
 from support.packet_cases import Packet
@@ -39,7 +39,7 @@ class Reports:
         places = zip(batch.frames["offset"].tolist(), batch.frames["length"].tolist(), strict=True)
         return [batch.arena[at : at + size].tobytes() for at, size in places]
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[DecodedReport]:
         """As a collector reads them."""
         payloads = [GROUP + raw for raw in self.raw()]
         return list(read_plain(frame_batch(payloads, Link.UDP_PAYLOAD), DIALECT)) if payloads else []

@@ -115,7 +115,7 @@ def resume_shares(settings: ListenSettings, shares: list[socket.socket]) -> None
             share.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, several)
             _ask_buffer(share, settings.receive_buffer_bytes)
             if settings.gro:
-                take_trains(share)
+                enable_gro(share)
         while len(shares) < settings.workers:
             shares.append(_bind(settings, share=settings.workers))
         if several:
@@ -145,7 +145,7 @@ def _bind(settings: ListenSettings, share: int) -> socket.socket:
             handle.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
         _ask_buffer(handle, settings.receive_buffer_bytes)
         if settings.gro:
-            take_trains(handle)
+            enable_gro(handle)
         handle.bind(address)
         if share > 1:
             attach(handle, socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, by_source(share))
@@ -155,7 +155,7 @@ def _bind(settings: ListenSettings, share: int) -> socket.socket:
     return handle
 
 
-def take_trains(handle: socket.socket) -> bool:
+def enable_gro(handle: socket.socket) -> bool:
     """Ask for datagrams merged by the kernel (UDP_GRO); False if it cannot (before 5.0)."""
     return _try_option(handle, socket.IPPROTO_UDP, UDP_GRO, 1)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from ..base.errors import HopscopeError
-from ..base.many import many
+from ..base.plural import plural
 from .options.declare import Options, option
 from .options.settings import CollectorOptions, SettingsOptions
 from .output.printer import Summary, SummaryOption
@@ -330,9 +330,9 @@ def _taken(state: CollectorState, before: CounterSnapshot, sent: int, load: Load
 
 
 def _print(result: dict[str, Any], load: LoadOptions) -> None:
-    what = many(result["sent"], "report")
+    what = plural(result["sent"], "report")
     if load.group > 1:
-        what += f", in {many(result['datagrams'], 'datagram')}"
+        what += f", in {plural(result['datagrams'], 'datagram')}"
     print(
         f"sent      {what} of {result['datagram_bytes']} bytes to {load.to} in {result['seconds']:.1f} s: "
         f"{result['per_second']:,} per second"

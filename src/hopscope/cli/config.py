@@ -60,11 +60,11 @@ def check(
 
     Exit status: 0; 1 if a source or destination does not work; 2 if the settings are wrong.
     """
-    from ..runtime.supervisor.needed import check_needed
+    from ..runtime.supervisor.requirements import check_requirements
 
     loaded = SettingsOptions(config=file).loaded()
     if not connect:
-        check_needed(loaded.settings)
+        check_requirements(loaded.settings)
         print(f"{loaded.file or 'defaults'}: good")
         return
     from ..runtime.checks.connect import connections

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..base.errors import HopscopeError
-from ..base.many import many
+from ..base.plural import plural
 from ..wire.address import is_address
 from .options.declare import option
 from .options.reading import DialectOptions
@@ -99,7 +99,7 @@ def craft(
         except CraftError as error:
             line = lines[error.number - 1] if error.number else lines[-1]
             raise HopscopeError(f"{name}:{line}: {error.key}: {error.problem}") from None
-    print(f"{many(writer.packets, 'packet')} from {many(len(lines), 'object')}", file=sys.stderr)
+    print(f"{plural(writer.packets, 'packet')} from {plural(len(lines), 'object')}", file=sys.stderr)
 
 
 def _objects(stream: TextIO, name: str, lines: array[int]) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..base.errors import HopscopeError
-from ..base.many import many
+from ..base.plural import plural
 from .options.declare import Commands
 from .options.settings import CollectorOptions, SettingsOptions
 from .output.printer import RED, Format, FormatOption, print_rows
@@ -102,7 +102,7 @@ def compact(settings: SettingsOptions) -> None:
     found = maintain(lake, steps=("prune", "merge", "forget", "orphans"), least=2)
     if found is None:
         raise HopscopeError("another process maintains the lake just now; try again")
-    print(f"{many(found.merged_files, 'file')} merged, {found.deleted_files:,} deleted")
+    print(f"{plural(found.merged_files, 'file')} merged, {found.deleted_files:,} deleted")
     _notes(found.notes)
 
 
@@ -114,7 +114,7 @@ def expire(settings: SettingsOptions) -> None:
     found = maintain(_lake(settings.load()), steps=("expire", "forget"))
     if found is None:
         raise HopscopeError("another process maintains the lake just now; try again")
-    print(f"{many(found.expired_events, 'event')} deleted")
+    print(f"{plural(found.expired_events, 'event')} deleted")
 
 
 @app.command()
@@ -129,8 +129,9 @@ def rebuild(settings: SettingsOptions) -> None:
     lake = _lake(settings.load())
     found = rebuilt(lake, lambda line: print(line, file=sys.stderr))
     print(
-        f"{many(found.events, 'event')} of {many(found.files, 'file')}; {found.doubled:,} copies left out; "
-        f"{found.missing:,} missing, which members that have them write again"
+        f"{plural(found.events, 'event')} of {plural(found.files, 'file')}; "
+        f"{found.doubled:,} copies left out; {found.missing:,} missing, which members that "
+        "have them write again"
     )
     if found.old_schema:
         print(f"the old catalog is in schema {found.old_schema}")

@@ -44,7 +44,7 @@ def run(config: ConfigOption) -> None:
     import signal
     import threading
 
-    from ..base.process.loop import Doze, Pause
+    from ..base.process.loop import IdleWait, Pause
     from ..base.process.loop import run as loop
     from ..base.process.service import Service
     from ..base.process.stop import at_signals
@@ -65,7 +65,7 @@ def run(config: ConfigOption) -> None:
     where = ", ".join(attached(settings))
     print(f"node {settings.node_id} runs at {where}, {', '.join(senders.places)}", flush=True)
     service.ready()
-    pause = Doze(Pause(PAUSE_SECONDS, BUSY), lambda: senders.rings)
+    pause = IdleWait(Pause(PAUSE_SECONDS, BUSY), lambda: senders.rings)
 
     def idle(found: int) -> None:
         service.alive()

@@ -30,7 +30,7 @@ _NO_CLUSTER = 10074
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StreamSpec:
     """The desired state of a bucket or stream."""
 
     name: str
@@ -49,7 +49,7 @@ class Wanted:
     """How long the id of a message is remembered."""
 
 
-def wanted(settings: ClusterSettings) -> list[Wanted]:
+def stream_specs(settings: ClusterSettings) -> list[StreamSpec]:
     """The buckets and streams of a cluster."""
     names = ClusterNames(settings.name)
     return [
@@ -62,7 +62,8 @@ def wanted(settings: ClusterSettings) -> list[Wanted]:
 
 
 def init(connection: Connection) -> list[tuple[str, str]]:
-    """Create missing ones, and change those that differ; returns names with `made`, `changed` or `there`.
+    """Create missing ones, and change those that differ; returns names with `created`, `changed` or
+    `unchanged`.
 
     Raises ClusterError.
     """
@@ -89,7 +90,7 @@ async def _lacking(connection: Connection) -> list[str]:
     from nats.js.errors import NotFoundError
 
     found = []
-    for each in wanted(connection.settings):
+    for each in stream_specs(connection.settings):
         try:
             info = await connection.jetstream.stream_info(each.name)
         except NotFoundError:
@@ -102,20 +103,20 @@ async def _lacking(connection: Connection) -> list[str]:
     return found
 
 
-def _shown(wanted: Wanted) -> str:
-    return f"bucket {wanted.name.removeprefix('KV_')}" if wanted.history > 0 else f"stream {wanted.name}"
+def _shown(spec: StreamSpec) -> str:
+    return f"bucket {spec.name.removeprefix('KV_')}" if spec.history > 0 else f"stream {spec.name}"
 
 
 async def _init(connection: Connection) -> list[tuple[str, str]]:
     from nats.js.errors import NotFoundError
 
     jetstream, done = connection.jetstream, []
-    for each in wanted(connection.settings):
+    for each in stream_specs(connection.settings):
         try:
             info = await jetstream.stream_info(each.name)
         except NotFoundError:
             await _add(jetstream, _config(each, connection.settings.replicas))
-            done.append((each.name, "made"))
+            done.append((each.name, "created"))
             continue
         config = _config(each, connection.settings.replicas)
         before = info.config
@@ -126,7 +127,7 @@ async def _init(connection: Connection) -> list[tuple[str, str]]:
         )  # fmt: skip
         if shape != before:
             await jetstream.update_stream(shape)
-        done.append((each.name, "there" if shape == before else "changed"))
+        done.append((each.name, "unchanged" if shape == before else "changed"))
     return done
 
 
@@ -147,27 +148,27 @@ async def _add(jetstream: JetStreamContext, config: StreamConfig) -> None:
 
 def _bucket(
     name: str, about: str, most_value_bytes: int = -1, *, history: int = 1, seconds: float = 0.0
-) -> Wanted:
+) -> StreamSpec:
     """A bucket whose entries are all read at once needs `most_value_bytes`."""
     duplicates = min(120.0, seconds or 120.0)
     subjects = (f"$KV.{name}.>",)
-    return Wanted(f"KV_{name}", about, subjects, history, seconds, -1, most_value_bytes, duplicates)
+    return StreamSpec(f"KV_{name}", about, subjects, history, seconds, -1, most_value_bytes, duplicates)
 
 
-def _config(wanted: Wanted, replicas: int) -> StreamConfig:
+def _config(spec: StreamSpec, replicas: int) -> StreamConfig:
     from nats.js.api import DiscardPolicy, StreamConfig
 
-    bucket = wanted.history > 0
+    bucket = spec.history > 0
     return StreamConfig(
-        name=wanted.name,
-        description=wanted.about,
-        subjects=list(wanted.subjects),
+        name=spec.name,
+        description=spec.about,
+        subjects=list(spec.subjects),
         num_replicas=replicas,
-        max_age=wanted.seconds,
-        max_bytes=wanted.most_bytes,
-        max_msg_size=wanted.most_value_bytes,
-        max_msgs_per_subject=wanted.history,
-        duplicate_window=wanted.duplicate_seconds,
+        max_age=spec.seconds,
+        max_bytes=spec.most_bytes,
+        max_msg_size=spec.most_value_bytes,
+        max_msgs_per_subject=spec.history,
+        duplicate_window=spec.duplicate_seconds,
         discard=DiscardPolicy.NEW if bucket else DiscardPolicy.OLD,
         allow_rollup_hdrs=bucket,
         deny_delete=bucket,

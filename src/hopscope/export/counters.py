@@ -97,7 +97,7 @@ class DestinationRow:
         return bytes(self._row["place"][0]).decode("utf-8", "replace")
 
 
-class Place(NamedTuple):
+class DestinationLabel(NamedTuple):
     """A destination as shown to users."""
 
     kind: str
@@ -107,7 +107,7 @@ class Place(NamedTuple):
     """Name in the settings."""
 
 
-def open_counters(folder: Path, destinations: Sequence[Place]) -> Region:
+def open_counters(folder: Path, destinations: Sequence[DestinationLabel]) -> Region:
     """A region with a DESTINATION for each; earlier rows with the same kind and name are continued."""
     known = {(bytes(row["kind"]), bytes(row["name"])): row for row in read_counters(folder)}
     rows = np.zeros(len(destinations), DESTINATION)

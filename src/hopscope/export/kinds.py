@@ -15,7 +15,7 @@ from ..settings.collector import Settings
 from ..settings.destinations.buses.common import BusSettings
 from ..settings.destinations.kinds import ENTRY_POINTS
 from .block import EventFilter
-from .counters import Place
+from .counters import DestinationLabel
 from .destination import Context, Destination
 from .metrics.destination import MetricsDestination
 from .metrics.influx import InfluxMetrics
@@ -107,12 +107,12 @@ METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {
 """Classes of destinations of metrics, by kind."""
 
 
-def places(settings: Settings) -> Iterator[Place]:
+def places(settings: Settings) -> Iterator[DestinationLabel]:
     """The destinations of events and of metrics, by name. A destination of metrics with the same name as one
     of events appears as `metrics.NAME`.
     """
     for name, export in settings.destinations.items():
-        yield Place(export.kind, export.place, name)
+        yield DestinationLabel(export.kind, export.place, name)
     for name, metrics in settings.metrics.items():
         shown = f"metrics.{name}" if name in settings.destinations else name
-        yield Place(metrics.kind, metrics.place, shown)
+        yield DestinationLabel(metrics.kind, metrics.place, shown)

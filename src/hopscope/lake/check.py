@@ -54,7 +54,7 @@ class ShardState:
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckResult:
     """The result of a check of one snapshot."""
 
     snapshot: int
@@ -70,7 +70,7 @@ class Checked:
         return not self.problems and not any(shard.problem for shard in self.shards)
 
 
-def check(lake: Lake) -> Checked:
+def check(lake: Lake) -> CheckResult:
     """Check the newest snapshot, which reads the identities of all events. Raises LakeError."""
     try:
         snapshot = lake.snapshot()
@@ -79,7 +79,7 @@ def check(lake: Lake) -> Checked:
         shards = [] if problems else _shards(lake, snapshot)
     except duckdb.Error as error:
         raise lake.named(error) from None
-    return Checked(snapshot, shards, len(files), sum(files.values()), problems)
+    return CheckResult(snapshot, shards, len(files), sum(files.values()), problems)
 
 
 def _files(lake: Lake, snapshot: int) -> Iterator[tuple[str, int]]:

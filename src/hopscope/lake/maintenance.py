@@ -48,7 +48,7 @@ RANGES = (
 
 
 @dataclass(slots=True)
-class Maintained:
+class MaintenanceResult:
     """Results of a round of maintenance."""
 
     expired_events: int = 0
@@ -67,7 +67,7 @@ def maintain(
     progress: Callable[[], None] = lambda: None,
     steps: Sequence[str] = STEPS,
     least: int = MERGE,
-) -> Maintained | None:
+) -> MaintenanceResult | None:
     """Run one round of maintenance; None if another process is running one. `progress` is called before each
     step.
 
@@ -127,7 +127,7 @@ class _Keeper:
         kept = now - timedelta(days=lake.settings.retention_days)
         self._old = f"time < TIMESTAMP_NS '{kept.date()} 00:00:00'"
         """The SQL condition of events that are past retention; it selects whole days."""
-        self.result = Maintained()
+        self.result = MaintenanceResult()
 
     def expire(self) -> None:
         """Delete the days that are past retention, a few files in each transaction, since commits wait

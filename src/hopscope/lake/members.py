@@ -19,7 +19,7 @@ class RefusedError(LakeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class RetireResult:
     """A member that was retired."""
 
     incarnation: str
@@ -49,7 +49,7 @@ def claim(database: Database, member: str, incarnation: str) -> None:
         )
 
 
-def retire(settings: LakeSettings, member: str) -> Retired:
+def retire(settings: LakeSettings, member: str) -> RetireResult:
     """Allow another data folder to be this member. The old folder's events stay in the lake; events that the
     lake was still waiting for are lost.
 
@@ -73,4 +73,4 @@ def retire(settings: LakeSettings, member: str) -> Retired:
             raise lake.named(error) from None
         database.run("DELETE FROM hopscope_member WHERE member = :member", member=member)
         database.unlock(f"member {member}")  # the server would notice the end of the session only later
-        return Retired(incarnation, int(row[0]) if row else 0)
+        return RetireResult(incarnation, int(row[0]) if row else 0)

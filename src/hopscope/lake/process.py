@@ -22,7 +22,7 @@ from ..settings.lake import LakeSettings
 from .backlog import Backlog
 from .counters import LAKE_COUNTERS
 from .database import LakeError
-from .maintenance import Maintained, maintain
+from .maintenance import MaintenanceResult, maintain
 from .members import RefusedError
 from .status import asked_to_flush, write_status
 from .writer import LakeWriter
@@ -278,7 +278,7 @@ class LakeProcess:
     def _progress(self) -> None:
         self._moved_at["maintain"] = time.monotonic()
 
-    def _count(self, found: Maintained) -> None:
+    def _count(self, found: MaintenanceResult) -> None:
         self.counts["rounds"] += 1
         self.counts["merged"] += found.merged_files
         self.counts["expired"] += found.expired_events

@@ -31,7 +31,7 @@ _KEY = f"{_SHARD}, sequence"
 
 
 @dataclass(slots=True)
-class Rebuilt:
+class RebuildResult:
     """Results of a rebuild."""
 
     files: int = 0
@@ -49,7 +49,7 @@ class Rebuilt:
     """Files that could not be read, and were deleted."""
 
 
-def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda line: None) -> Rebuilt:
+def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda line: None) -> RebuildResult:
     """Rebuild the catalog; writers wait only for the last part. LakeError: it failed, and nothing has
     changed.
     """
@@ -59,7 +59,7 @@ def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda lin
             database.lock(name)
         old = _schema_exists(database, schema)
         make_tables(settings, new, database)
-        result = Rebuilt()
+        result = RebuildResult()
         with Lake(settings, schema=new, memory_bytes=MEMORY_BYTES) as lake:
             filler = _Filler(lake, result, progress)
             try:
@@ -122,7 +122,7 @@ class _Filler:
     so they are in the same day.
     """
 
-    def __init__(self, lake: Lake, result: Rebuilt, progress: Callable[[str], None]) -> None:
+    def __init__(self, lake: Lake, result: RebuildResult, progress: Callable[[str], None]) -> None:
         self._lake, self._result, self._progress = lake, result, progress
         self._taken: set[str] = set()
 
@@ -182,7 +182,7 @@ class _Filler:
         self._result.doubled += total - count
 
 
-def _state(lake: Lake, known: _Known, result: Rebuilt) -> None:
+def _state(lake: Lake, known: _Known, result: RebuildResult) -> None:
     """Write the marks and gaps of the new catalog."""
     spans = {
         (member, own, shard): (first, last, count)

@@ -38,7 +38,7 @@ Place = tuple[int, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AlarmState:
     """What the live state says about one alarm."""
 
     alarmed: bool | None
@@ -87,7 +87,7 @@ class LiveAlarms:
         for row, slot, event in self._raised.values():
             yield event, int(row["highest"][slot])
 
-    def look(self, event: np.void, flow_ids: Collection[int]) -> Seen:
+    def look(self, event: np.void, flow_ids: Collection[int]) -> AlarmState:
         """The state of an alarm, given the EVENT that began it and the flows that it concerns."""
         metric = int(event["metric"])
         if int(event["kind"]) in OF_SOURCE:
@@ -95,22 +95,22 @@ class LiveAlarms:
         if metric in _SLOTS.values():
             found = self._raised.get(place_key(event, self._by_port))
             if found is None:
-                return Seen(False)
+                return AlarmState(False)
             row, slot, _ = found
             latest, highest = int(row["latest"][slot]), int(row["highest"][slot])
-            return Seen(True, latest, int(row["last_ns"]), highest, int(row["pushed_ns"]))
+            return AlarmState(True, latest, int(row["last_ns"]), highest, int(row["pushed_ns"]))
         if metric == Metric.FLOW_LATENCY:
             flow = self._flow(int(event["flow_id"]))
             if flow is None:
-                return Seen(False)
-            return Seen(bool(flow["alarm"]), int(flow["latency_latest"]), int(flow["last_ns"]))
+                return AlarmState(False)
+            return AlarmState(bool(flow["alarm"]), int(flow["latency_latest"]), int(flow["last_ns"]))
         if metric == Metric.HOP_LATENCY:
-            return Seen(any(self._flow(flow_id) is not None for flow_id in flow_ids))
+            return AlarmState(any(self._flow(flow_id) is not None for flow_id in flow_ids))
         if metric in _OF_LABEL or metric == Metric.LABEL_AGE:
             return self._label(event, Metric(metric))
         if metric == Metric.LABEL_COVERAGE and len(self._labels):
-            return Seen(self._coverage_low)
-        return Seen(None)
+            return AlarmState(self._coverage_low)
+        return AlarmState(None)
 
     def _flow(self, flow_id: int) -> np.void | None:
         ids = self._flows["flow_id"]
@@ -120,20 +120,20 @@ class LiveAlarms:
         row: np.void = self._flows[self._order[at]]
         return row
 
-    def _source(self, event: np.void) -> Seen:
+    def _source(self, event: np.void) -> AlarmState:
         last_ns = self._silent.get(tuple(int(event[name]) for name in _SOURCE_OF_EVENT))
         if last_ns is None:
-            return Seen(False)
-        return Seen(True, max(0, time.time_ns() - last_ns))
+            return AlarmState(False)
+        return AlarmState(True, max(0, time.time_ns() - last_ns))
 
-    def _label(self, event: np.void, metric: Metric) -> Seen:
+    def _label(self, event: np.void, metric: Metric) -> AlarmState:
         rows = self._labels
         row = rows[(rows["node_id"] == event["node_id"]) & (rows["port"] == event["port"])]
         if not len(row):
-            return Seen(False if len(rows) else None)
+            return AlarmState(False if len(rows) else None)
         if metric in _OF_LABEL:
-            return Seen(None, int(row[_OF_LABEL[metric]][0]))
-        return Seen(bool(row["silent"][0]), max(0, time.time_ns() - int(row["received_ns"][0])))
+            return AlarmState(None, int(row[_OF_LABEL[metric]][0]))
+        return AlarmState(bool(row["silent"][0]), max(0, time.time_ns() - int(row["received_ns"][0])))
 
 
 def place_of(event: np.void) -> Place | None:

@@ -22,7 +22,7 @@ from ..wire.records import Records
 from .alarm_state import FlowsAt, LiveAlarms, Place, flows_at, place_of
 from .collector_state import CollectorState
 from .feed import Cursor, Feed
-from .history import Past
+from .history import SharedHistory
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -160,7 +160,7 @@ class OpenAlarms:
 class AlarmReader:
     """The open alarms of a collector; safe to use from several threads."""
 
-    def __init__(self, state: CollectorState, feed: Feed, past: Past) -> None:
+    def __init__(self, state: CollectorState, feed: Feed, past: SharedHistory) -> None:
         self._state, self._feed, self._past = state, feed, past
         self._lock = threading.Lock()
         self._followed: OpenAlarms | None = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.names import Names
 from ..detect.evidence.datagrams import Datagram
-from ..detect.evidence.reader import Kept, read_evidence
+from ..detect.evidence.reader import StoredReport, read_evidence
 from ..detect.records import EVENT, ROUTINE, Kind, Metric
 from ..wire.decode.as_json import report_object
 from ..wire.decode.byte_fields import ByteField, explained
@@ -54,12 +54,12 @@ def event_shown(event: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
     return event_object(event[0], names, long_paths(event))
 
 
-def is_joined(kept: Kept) -> bool:
+def is_joined(kept: StoredReport) -> bool:
     """Whether the path was joined from postcards, which each came in their own datagram."""
     return bool(int(kept.batch.reports["flags"][0]) & Flag.JOINED)
 
 
-def decoded(kept: Kept, dialect: Dialect | None) -> dict[str, Any]:
+def decoded(kept: StoredReport, dialect: Dialect | None) -> dict[str, Any]:
     """The report as `hopscope decode` prints it, decoded by the dialect of its datagram (None: not known). A
     joined path, or a report whose bytes are not kept, is shown as the collector decoded it.
     """
@@ -81,7 +81,7 @@ def byte_fields(datagram: Datagram, row: np.void, dialect: Dialect) -> list[dict
     return [_field(field) for field in explained(datagram.raw, link, row, dialect)]
 
 
-def report_in(kept: Kept, hop: int, dialect: Dialect) -> np.void | None:
+def report_in(kept: StoredReport, hop: int, dialect: Dialect) -> np.void | None:
     """The REPORT in a datagram, whose key in `kept.datagrams` is `hop`; None if it is not found. For a joined
     path, it is the postcard of that hop; if a datagram has several postcards of the packet, the one most like
     the hop.
@@ -121,7 +121,7 @@ def _field(one: ByteField) -> dict[str, Any]:
     }
 
 
-def why_no_bytes(kept: Kept) -> str | None:
+def why_no_bytes(kept: StoredReport) -> str | None:
     """Which datagrams are missing, and why; None if none is missing."""
     hops = int(kept.batch.reports["hop_count"][0]) if is_joined(kept) else 1
     missing = [hop for hop in range(hops) if hop not in kept.datagrams]
@@ -146,6 +146,6 @@ def why_not_kept(event: np.ndarray[Any, Any]) -> str:
     )
 
 
-def evidence_of(folder: Path, event: np.ndarray[Any, Any]) -> Kept | None:
+def evidence_of(folder: Path, event: np.ndarray[Any, Any]) -> StoredReport | None:
     """The evidence that is kept of an event, or None. Raises RegionError."""
     return read_evidence(folder, int(event["shard"][0]), int(event["sequence"][0]), int(event["time_ns"][0]))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..history.sandbox.query import ParquetFile
 
 
-class Past:
+class SharedHistory:
     """A history that is shared by the requests of this process. Its methods may raise HistoryError."""
 
     def __init__(self, folder: Path, names: Names, make: Callable[[], HistoryLike] | None = None) -> None:

@@ -13,7 +13,7 @@ _BEGINNINGS = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
-def inert(text: str) -> str:
+def escape_formula(text: str) -> str:
     """A text as a cell of CSV: with an apostrophe before it if a spreadsheet would run it as a formula."""
     if text[:1] in _BEGINNINGS and len(text) > 1 and not _NUMBER.fullmatch(text):
         return f"'{text}"

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base import announce
-from ..base.many import many
+from ..base.plural import plural
 from ..settings.collector import Settings
 from ..settings.detect import DetectSettings
 from ..settings.dialects import Changes
@@ -161,14 +161,15 @@ def _follow(
                 if kernels and time.monotonic() - notified > every:
                     notified = time.monotonic()
                     notify(
-                        f"compiling kernels: {done} of {len(steps)} parts, {many(kernels, 'kernel')}, {name}"
+                        f"compiling kernels: {done} of {len(steps)} parts, "
+                        f"{plural(kernels, 'kernel')}, {name}"
                     )
     if failed := [child for child in children if child.wait()]:
         from ..base.errors import HopscopeError
 
         raise HopscopeError(f"compiling kernels: a process ended with {failed[0].returncode}")
     if kernels:
-        notify(f"compiled {many(kernels, 'kernel')}")
+        notify(f"compiled {plural(kernels, 'kernel')}")
 
 
 def compile_parts(*parts: str) -> None:

@@ -28,13 +28,13 @@ from ..operators.database import Database
 from ..present.alarms import AlarmReader
 from ..present.collector_state import CollectorState
 from ..present.feed import Feed
-from ..present.history import Past
+from ..present.history import SharedHistory
 from ..present.series.samples import Samples
 from ..settings.custom_dialect import DialectSettings
 from ..settings.serve import ServeSettings
 from .access.access import Access
 from .access.identity import identity_of
-from .kept import Kept
+from .answer_cache import AnswerCache
 from .live.answers import HUB, is_watched
 from .models.common import Cluster, ClusterModel
 from .scope import ClusterScope, asks_cluster
@@ -89,9 +89,9 @@ class Context:
         self.samples = Samples(self.state)
         """Newest values of the last minutes, as long as clients request them."""
         self.feed = Feed(folder / "regions")
-        self.past = Past(folder, names)
+        self.past = SharedHistory(folder, names)
         self.alarms = AlarmReader(self.state, self.feed, self.past)
-        self.kept = Kept()
+        self.kept = AnswerCache()
         """Cached answers from history that viewers request again and again."""
         self.fabric: object | None = None
         """What `routes.fabric` keeps between requests; None: there was none yet."""
@@ -265,7 +265,7 @@ class Context:
         return await self._run("cluster", work)
 
     async def query(
-        self, request: Request, work: Callable[[Past, threading.Event], T], pool: Pool = "history"
+        self, request: Request, work: Callable[[SharedHistory, threading.Event], T], pool: Pool = "history"
     ) -> T:
         """Run a query of history, a few at a time. `work` gets the history of this member, or of its cluster
         if the request says so, and an event that is set when the client has disconnected. Queries in the
@@ -280,7 +280,7 @@ class Context:
         return await self._query(client, request, work, of)
 
     async def _query(
-        self, client: str, request: Request, work: Callable[[Past, threading.Event], T], pool: str
+        self, client: str, request: Request, work: Callable[[SharedHistory, threading.Event], T], pool: str
     ) -> T:
         gone, begun, since = threading.Event(), threading.Event(), time.monotonic()
         asked = partial(work, self.past, gone)
@@ -301,15 +301,15 @@ class Context:
             self.asking[client] -= 1
 
     def keeping(
-        self, request: Request, seconds: float, make: Callable[[Past], T], *more: Hashable
-    ) -> Callable[[Past, threading.Event], T]:
+        self, request: Request, seconds: float, make: Callable[[SharedHistory], T], *more: Hashable
+    ) -> Callable[[SharedHistory, threading.Event], T]:
         """Work for a query to history that many viewers ask again and again: it is done once for all of
-        them, and its result is cached as in `Kept.of`. `more`: everything beside the request that the answer
-        depends on.
+        them, and its result is cached as in `AnswerCache.of`. `more`: everything beside the request that the
+        answer depends on.
         """
         query = (request.url.path, tuple(sorted(request.query_params.multi_items())), *more)
 
-        def work(past: Past, _: threading.Event) -> T:
+        def work(past: SharedHistory, _: threading.Event) -> T:
             if asks_cluster(request):  # its answer also says who answered
                 return make(past)
             return self.kept.of(query, seconds, lambda: make(past))
@@ -359,7 +359,9 @@ def _refused(why: str) -> HTTPException:
     return HTTPException(503, why, {"Retry-After": str(RETRY_SECONDS)})
 
 
-def _of_cluster(past: Past, work: Callable[[Past, threading.Event], T], gone: threading.Event) -> T:
+def _of_cluster(
+    past: SharedHistory, work: Callable[[SharedHistory, threading.Event], T], gone: threading.Event
+) -> T:
     """An answer from all members, with the members that answered."""
     try:
         found = work(past, gone)

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.many import many
+from ..base.plural import plural
 from ..base.process import control_client as control
 from ..cluster.membership.drain_request import remembered
 from ..cluster.status import read_status
@@ -106,7 +106,7 @@ def detector(state: CollectorState) -> list[Component]:
     counters = state.counters()
     if DETECTOR not in counters.processes:
         return []
-    detail = f"{many(counters['detector_waiting_reports'], 'report')} waiting for it"
+    detail = f"{plural(counters['detector_waiting_reports'], 'report')} waiting for it"
     if lost := counters["detector_lost_reports_total"]:
         detail += f"; {lost:,} were lost"
     return [
@@ -132,9 +132,9 @@ def regions(state: CollectorState, folder: Path) -> Component:
         last = max((int(rows["last_ns"].max()) for rows in (state.sources(),) if len(rows)), default=0)
         ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
         count = len(workers)
-        parts.append(f"{many(count, 'worker')}, {ago}")
+        parts.append(f"{plural(count, 'worker')}, {ago}")
     if takes_labels:
-        parts.append(f"{many(len(state.labels.ports()), 'port')} with labels")
+        parts.append(f"{plural(len(state.labels.ports()), 'port')} with labels")
     return Component("regions", True, "; ".join(parts))
 
 
@@ -153,7 +153,7 @@ def history(state: CollectorState, folder: Path) -> Component:
     if to_disk.lost:
         detail += f"; {to_disk.lost:,} were lost"
     if damaged := damaged_files(folder):
-        detail += f"; {many(len(damaged), 'damaged file')} set aside"
+        detail += f"; {plural(len(damaged), 'damaged file')} set aside"
     keep_free = (read_owner(folder).get("retention") or {}).get("keep_free", "1%")
     if to_disk.failing:
         advice = "free space on its disk"
@@ -255,7 +255,7 @@ def lake(regions: Path) -> list[Component]:
     if not status:
         return []
     waiting, seconds = status["lag_events"], status["lag_seconds"]
-    detail = f"{status['place']}, {many(waiting, 'event')} on this disk alone"
+    detail = f"{status['place']}, {plural(waiting, 'event')} on this disk alone"
     if waiting:
         detail += f", for {seconds:.0f} s"
     if status["lost_events"]:

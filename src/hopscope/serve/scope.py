@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter
 from ..base.names import Names
 from ..cluster.merge.rules import MOST_ROWS, Rule, query_of
 from ..cluster.queries.cluster_answer import ClusterAnswer, ClusterHistory
-from ..present.history import Past
+from ..present.history import SharedHistory
 from ..settings.collector import Settings
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ class ClusterScope:
                 self._lake = SharedLake(self._settings)
         return open_history(self._settings, self._folder, client, self._lake)
 
-    def past(self) -> Past:
+    def past(self) -> SharedHistory:
         """The same, as the routes read it."""
-        return Past(self._folder, self._names, self.history)
+        return SharedHistory(self._folder, self._names, self.history)
 
     def close(self) -> None:
         """Close the connections."""

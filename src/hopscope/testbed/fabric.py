@@ -13,7 +13,7 @@ from itertools import combinations
 from pathlib import Path
 
 from ..base.errors import HopscopeError
-from ..capture.ring.offload import as_a_cable
+from ..capture.ring.offload import disable_send_offloads
 from ..fabric.topology import Topology
 from ..wire.label.layout import LABEL_OPTION, LABEL_STATE
 from . import namespaces
@@ -196,7 +196,7 @@ def _host(parts: FabricPlan, host: Host, port: str) -> None:
 
 def _as_cables(interfaces: Iterable[str]) -> None:
     for interface in interfaces:
-        as_a_cable(interface)
+        disable_send_offloads(interface)
 
 
 def _set(*values: tuple[str, int]) -> None:

@@ -15,7 +15,7 @@ from hopscope.base.names import Names
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
 from hopscope.export.metrics.destination import Round
-from hopscope.export.metrics.otlp import OtlpMetrics, Starts, requests
+from hopscope.export.metrics.otlp import OtlpMetrics, SeriesStarts, requests
 from hopscope.settings.destinations.otlp import OtlpMetricsSettings
 from support.bus_make import need
 from support.otlp_receiver import OtlpReceiver, rotel
@@ -102,7 +102,7 @@ def test_a_real_collector_passes_on_every_value(tmp_path: Path) -> None:
 
 def test_a_value_that_falls_is_a_new_start() -> None:
     """A counter that begins again has the time of its last point as its start; one that was away, its own."""
-    starts = Starts()
+    starts = SeriesStarts()
     for at, count, start in ((1000, 5.0, 1000), (2000, 8.0, 1000), (3000, 2.0, 2000), (4000, 3.0, 2000)):
         (contents,) = requests(Round(at, families(count)), starts)
         check(read(contents), count, at, start)
@@ -113,14 +113,14 @@ def test_a_value_that_falls_is_a_new_start() -> None:
 
 def test_a_fall_in_the_second_round_is_a_new_start() -> None:
     """The round before is the first, whose time is the start already: the new start is another one."""
-    starts, given = Starts(), [(1000, 5.0), (2000, 3.0), (3000, 4.0), (4000, 1.0)]
+    starts, given = SeriesStarts(), [(1000, 5.0), (2000, 3.0), (3000, 4.0), (4000, 1.0)]
     assert [starts.of("n", (), value, at) for at, value in given] == [1000, 1001, 1001, 3000]
 
 
 def test_many_points_are_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request has a bounded number of points, in the order of the families."""
     monkeypatch.setattr("hopscope.export.metrics.otlp.POINTS", 2)
-    bodies = [read(body) for body in requests(Round(1000, families(1.0)), Starts())]
+    bodies = [read(body) for body in requests(Round(1000, families(1.0)), SeriesStarts())]
     assert [list(body) for body in bodies] == [
         ["hopscope_reports", "hopscope_age_seconds"],
         ["hopscope_hop_latency_seconds"],

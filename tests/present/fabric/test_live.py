@@ -17,7 +17,7 @@ from hopscope.detect.records import NO_PORT, PORT, PortKind
 from hopscope.fabric.topology import parse_topology
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.fabric import live
-from hopscope.present.fabric.learned import KEEP_NS, LearnedLinks, seen
+from hopscope.present.fabric.learned import KEEP_NS, LearnedLinks, observe_places
 from hopscope.present.fabric.live import LiveFabric
 from hopscope.present.fabric.places import FROM_LLDP, FROM_PATHS, METRICS, NONE, new_places
 from hopscope.present.fabric.view import network_of, port_objects, shown, view_object
@@ -118,8 +118,8 @@ def test_links_stay_while_flows_go(made: tuple[FabricCollector, ReportBatch]) ->
     collector, _ = made
     hops = CollectorState(collector.folder).path_hops()
     learned, now = LearnedLinks(), int(hops.time_ns.max())
-    rows, edge = learned.learn(seen(hops, 0), now)
-    nothing = seen(NO_HOPS, 0)
+    rows, edge = learned.learn(observe_places(hops, 0), now)
+    nothing = observe_places(NO_HOPS, 0)
     assert len(nothing.places) == 0
     later, _ = learned.learn(nothing, now + KEEP_NS - 1)
     assert np.array_equal(later["place"], rows["place"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.export.counters import Place, open_counters
+from hopscope.export.counters import DestinationLabel, open_counters
 from hopscope.runtime.sink.adapt import Lag
 
 
@@ -15,9 +15,9 @@ def test_destinations_that_are_slow_are_seen(tmp_path: Path) -> None:
     (tmp_path / "regions").mkdir()
     lag = Lag(tmp_path)
     assert not lag.look()
-    rows = open_counters(tmp_path, [Place("webhook", "http://a", "a"), Place("kafka", "b", "b")])[
-        "destinations"
-    ]
+    rows = open_counters(
+        tmp_path, [DestinationLabel("webhook", "http://a", "a"), DestinationLabel("kafka", "b", "b")]
+    )["destinations"]
     rows["ok"] = 1
     found = []
     for at, name, ok in (

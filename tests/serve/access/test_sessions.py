@@ -406,7 +406,7 @@ def test_a_websocket_ends_with_its_session(made: Any, monkeypatch: pytest.Monkey
     """
     from hopscope.serve.access import guard
 
-    monkeypatch.setattr(identity, "LASTS_SECONDS", -1.0)
+    monkeypatch.setattr(identity, "CHECK_SECONDS", -1.0)
     monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
 
     async def talk() -> None:
@@ -444,7 +444,7 @@ def test_a_websocket_ends_with_its_session(made: Any, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("ends", ["the session", "the user", "the password"])
 def test_a_live_feed_ends_with_its_session(made: Any, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
     """It goes on for as long as who reads it may, and ends by itself; then a login is needed."""
-    monkeypatch.setattr(identity, "LASTS_SECONDS", -1.0)
+    monkeypatch.setattr(identity, "CHECK_SECONDS", -1.0)
     monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
     monkeypatch.setattr(streaming, "KEEPALIVE_SECONDS", 0.0)
     monkeypatch.setattr(streaming, "POLL_SECONDS", 0.01)

@@ -84,7 +84,7 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True)
-class Hurry:
+class BusyPause:
     """Makes a short pause while something is under way, else a longer one."""
 
     under_way: Callable[[], bool]
@@ -97,7 +97,7 @@ class Hurry:
 
 
 @dataclass(slots=True)
-class Doze:
+class IdleWait:
     """A pause that waits for sockets after a turn without work, so that a process without traffic uses hardly
     any CPU time, and a process with little traffic reacts at once.
     """

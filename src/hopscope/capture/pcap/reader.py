@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ...base.many import many
+from ...base.plural import plural
 from ...wire.records import FRAME, FrameBatch, Link, Records
 from ..errors import Damage, PcapError, name_of
 from ..layout import Walk
@@ -132,7 +132,7 @@ class PcapReader:
         found = []
         if self.unread:
             types = ", ".join(map(str, self._shape.unread))
-            frames = f"{many(self.unread, 'frame')} of link type {types}, which is not read"
+            frames = f"{plural(self.unread, 'frame')} of link type {types}, which is not read"
             found.append(f"{self.name}: {frames}; {READ_LINKS} are")
         if self.skipped:
             found.append(f"{self.name}: blocks of more than 16 MiB without packets skipped: {self.skipped:,}")

@@ -18,7 +18,7 @@ from ..errors import CaptureError
 from ..layout import BLOCK_PRIVATE, RING_SETUP_SLOTS, RING_SLOTS, BlockAt, Ring, RingSetup
 from ..sockets import bind_share
 from .sender import RingSender
-from .socket import Geometry, dropped, let_in, look
+from .socket import Geometry, apply_filter, check_socket, dropped
 
 __all__ = ["RingListener", "RingSender"]
 
@@ -65,7 +65,7 @@ class RingListener:
         self._map(np.frombuffer(mmap.mmap(self._socket.fileno(), self._geometry.nbytes, flags), np.uint8))
         self._go_on()
         try:
-            let_in(self._socket, self.settings)
+            apply_filter(self._socket, self.settings)
         except CaptureError:
             self.close()
             raise
@@ -132,7 +132,7 @@ class RingListener:
         count = self._fill()
         if not count:
             assert self._socket is not None
-            look(self._socket, self.settings)
+            check_socket(self._socket, self.settings)
             return None
         first, self._received = self._received, self._received + count
         return FrameBatch(self._arena, self._frames[:count], first)

@@ -238,7 +238,7 @@ def prepare(interface: str, change: bool = True) -> PreparedInterface:
     return prepared
 
 
-def as_a_cable(interface: str) -> None:
+def disable_send_offloads(interface: str) -> None:
     """Permanently make an end of a veth pair send complete frames: cut to the MTU, with checksums, none
     merged.
 

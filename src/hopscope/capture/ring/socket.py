@@ -83,8 +83,8 @@ def bind_ring(
 
     `block_bytes`: a power of two, a page or more; the longest frame must fit into a block. 0: see `Geometry`.
 
-    It receives nothing before `let_in`, so that the sockets of all workers can be made first, and a flow
-    stays in the ring of its first packet. `first`: the socket of worker 0, whose group the others join.
+    It receives nothing before `apply_filter`, so that the sockets of all workers can be made first, and a
+    flow stays in the ring of its first packet. `first`: the socket of worker 0, whose group the others join.
     """
     named, interface = url(settings), settings.interface
     program(settings)
@@ -159,7 +159,7 @@ def _refusal(settings: ListenSettings, error: OSError) -> str:
     return f"{named}: {error.strerror or error}"
 
 
-def let_in(handle: socket.socket, settings: ListenSettings) -> None:
+def apply_filter(handle: socket.socket, settings: ListenSettings) -> None:
     """Let frames into the ring: all, those that the filter in the settings accepts, or reports. Raises
     CaptureError.
     """
@@ -191,7 +191,7 @@ def dropped(handle: socket.socket) -> int:
     return int(drops)
 
 
-def look(handle: socket.socket, settings: ListenSettings) -> None:
+def check_socket(handle: socket.socket, settings: ListenSettings) -> None:
     """Raise CaptureError if the socket failed; InterfaceGoneError if the interface was deleted.
 
     The kernel reports an interface that is down once; it recovers by itself.

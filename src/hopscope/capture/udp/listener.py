@@ -23,7 +23,7 @@ from ...wire.records import FRAME, FrameBatch, Records
 from ..errors import CaptureError
 from ..layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES, SETUP_SLOTS, UNPACK_SLOTS, Setup, Unpack
 from ..limits import RateLimit, source_ranges
-from ..sockets import bind_share, granted_buffer, kernel_drops, take_trains
+from ..sockets import bind_share, enable_gro, granted_buffer, kernel_drops
 from .counted_drops import SocketDrops
 from .sender import UdpSender
 
@@ -249,7 +249,7 @@ class UdpListener:
                 f"{url(self.settings)}: receive buffer of {granted:,} bytes granted, {requested:,} requested;"
                 f" bursts need more: sysctl -w net.core.rmem_max={requested}"
             )
-        if self.settings.gro and not take_trains(self._socket):
+        if self.settings.gro and not enable_gro(self._socket):
             lines.append(f"{url(self.settings)}: this kernel has no UDP_GRO; datagrams are taken one by one")
         return lines
 

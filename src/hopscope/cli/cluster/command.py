@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...base.many import many
+from ...base.plural import plural
 from ..options.declare import Commands, option
 from ..output.printer import Format, Summary, SummaryOption, print_rows
 from .announce import announce
@@ -66,7 +66,7 @@ def init(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None:
     if loaded.lake.enabled:
         from ...lake.catalog import create
 
-        add(f"lake in {loaded.lake.place}", "made" if create(loaded.lake) else "there")
+        add(f"lake in {loaded.lake.place}", "created" if create(loaded.lake) else "unchanged")
     if form is Summary.JSON:
         print(json.dumps(made))
 
@@ -81,11 +81,11 @@ def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None
     its command for the route failed; or a bucket is missing or full. 2: NATS cannot be reached, or does not
     know which members are there.
     """
-    from ...cluster.membership.overview import look
+    from ...cluster.membership.overview import read_overview
 
     loaded = settings.load()
     with connected(loaded) as connection:
-        found = look(connection)
+        found = read_overview(connection)
     problems = found.problems()
     if form is Summary.JSON:
         print(json.dumps(_tree(found, loaded), indent=2))
@@ -152,24 +152,24 @@ def _rows(found: Overview) -> Iterator[dict[str, Any]]:
 def _state(found: Overview, record: MemberRecord) -> str:
     import time
 
-    from ...cluster.membership.overview import gone
+    from ...cluster.membership.overview import last_state
     from ...present.units import ago
 
     if record.name in found.living:
         return record.state if record.state != "live" else "ready" if record.ready else "not ready"
     since = found.seen_ns.get(record.name)
-    how = gone(record)
+    how = last_state(record)
     most = "at most " if how == "missing" else ""  # its last record is renewed only now and then
     return how + (f" for {most}{ago(time.time_ns() - since)}" if since else "")
 
 
 def _sum(found: Overview) -> str:
     count = len(found.living)
-    text = f"{many(count, 'member')}, {len(found.missing)} missing"
+    text = f"{plural(count, 'member')}, {len(found.missing)} missing"
     if found.newest.number:
         text += f", revision {found.newest.number} of the configuration"
     lags = [record.lag_events for record in found.living.values() if record.lag_events is not None]
-    return text + (f", {many(sum(lags), 'event')} not in the lake" if lags else "")
+    return text + (f", {plural(sum(lags), 'event')} not in the lake" if lags else "")
 
 
 def _tree(found: Overview, settings: Settings) -> dict[str, Any]:

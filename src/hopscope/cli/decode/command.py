@@ -273,13 +273,13 @@ class Summary:
 
     def text(self) -> str:
         """The summary, such as `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
-        from ...base.many import many
+        from ...base.plural import plural
 
         total = self.rejected.total()
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common())
         rejected = f"{total} rejected" + f" ({reasons})" * bool(total)
         found = f", {self.found} with INT, IOAM or IFA" if self.found else ""
-        packets, reports = many(self.packets, "packet"), many(self.reports, "report")
+        packets, reports = plural(self.packets, "packet"), plural(self.reports, "report")
         text = f"{packets}: {reports}{found}, {rejected}, {self.other} other"
         return f"{text}; --limit left the rest unread" if self._stopped else text
 

@@ -64,7 +64,7 @@ class LookUpOptions(Options):
 
 
 @dataclass(frozen=True)
-class AskedOptions(StoresOptions):
+class QueryTargetOptions(StoresOptions):
     """Settings, and the collectors whose stores are asked."""
 
     collector: Annotated[
@@ -119,7 +119,7 @@ def query(
         ),
     ],
     options: LookUpOptions,
-    settings: AskedOptions,
+    settings: QueryTargetOptions,
     monitor: MonitorOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -149,7 +149,7 @@ def query(
 
 @app.command(name="list")
 def list_(
-    settings: AskedOptions,
+    settings: QueryTargetOptions,
     store: Annotated[
         str | None, typer.Argument(metavar="[STORE", help="Name of an Append store.", show_default=False)
     ] = None,

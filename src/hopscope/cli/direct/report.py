@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.errors import HopscopeError
-from ...base.many import many
+from ...base.plural import plural
 from ..options.settings import EXPECTED_KEYS
 
 if TYPE_CHECKING:
@@ -68,9 +68,10 @@ def send_reports(
             for at in range(0, len(part), BATCH):
                 sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
     refused = sender.unreachable
-    lost = f"; port unreachable: at least {many(refused, 'datagram')}" if refused else ""
+    lost = f"; port unreachable: at least {plural(refused, 'datagram')}" if refused else ""
     print(
-        f"{many(len(observations), 'observation')} of packets at switches, {many(sent, 'report')} sent{lost}",
+        f"{plural(len(observations), 'observation')} of packets at switches, "
+        f"{plural(sent, 'report')} sent{lost}",
         file=sys.stderr,
     )
     if not sent:

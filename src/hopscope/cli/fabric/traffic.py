@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...base.errors import HopscopeError
-from ...base.many import many
+from ...base.plural import plural
 from ..options.declare import Options, option
 from ..output.running import interruptible, until_stopped
 
@@ -115,7 +115,7 @@ class TrafficRequest(Options):
         sent, received = sum(host.sent for host in results), sum(host.received for host in results)
         rejected = sum(host.rejected for host in results)
         print(
-            f"hopscope: {many(sent, 'packet')} sent, {received:,} received, {sent - received:,} lost, "
+            f"hopscope: {plural(sent, 'packet')} sent, {received:,} received, {sent - received:,} lost, "
             f"{rejected:,} rejected by the sending hosts",
             file=sys.stderr,
         )

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ...base.many import many
+from ...base.plural import plural
 from ...present.events import when
 from ...present.units import duration, flow_text
 from ..options.declare import Commands, option
@@ -92,8 +92,8 @@ def decode(
     reader.close()
     reasons = ", ".join(f"{count} {reason}" for reason, count in rejected.most_common())
     print(
-        f"{many(packets, 'packet')}: {forms['packet'] + forms['published']} with labels, "
-        f"{forms['export']} reported by last hops, {many(labels, 'label')}, {rejected.total()} rejected"
+        f"{plural(packets, 'packet')}: {forms['packet'] + forms['published']} with labels, "
+        f"{forms['export']} reported by last hops, {plural(labels, 'label')}, {rejected.total()} rejected"
         f"{f' ({reasons})' if reasons else ''}",
         file=sys.stderr,
     )

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from ...present.spreadsheet import inert
+from ...present.spreadsheet import escape_formula
 from ...present.units import duration
 
 Row = Mapping[str, Any]
@@ -94,7 +94,7 @@ class Printer:
                 self._stream.write(_encode(row) + "\n")
                 continue
             if self._form is Format.CSV:
-                self._csv.writerow([inert(cell(row.get(column))) for column in self._columns])
+                self._csv.writerow([escape_formula(cell(row.get(column))) for column in self._columns])
                 continue
             cells = [_readable(column, row.get(column)) for column in self._columns]
             if self._waiting is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ...base.many import many
+from ...base.plural import plural
 from ..output.printer import Summary
 from ..output.running import until_stopped
 
@@ -55,17 +55,19 @@ class Reporter:
     ) -> None:
         """Report the summary; `frames` counts datagrams or INT packets."""
         digits = 1 if seconds >= 1 else 3
-        line = f"simulated {seconds:.{digits}f} s: {many(truth.emitted, 'packet')}, "
-        line += f"{truth.dropped:,} dropped, {many(truth.hops, 'port enqueue')}\n"
+        line = f"simulated {seconds:.{digits}f} s: {plural(truth.emitted, 'packet')}, "
+        line += f"{truth.dropped:,} dropped, {plural(truth.hops, 'port enqueue')}\n"
         if packets:
-            line += f"wrote     {many(frames, 'packet')} with INT"
+            line += f"wrote     {plural(frames, 'packet')} with INT"
         else:
-            line += f"sent      {many(truth.reports, 'report')} in {many(frames, 'datagram')}, "
+            line += f"sent      {plural(truth.reports, 'report')} in {plural(frames, 'datagram')}, "
             line += f"{truth.drop_reports:,} about drops"
         if truth.suppressed:
             line += f"; {truth.suppressed:,} suppressed by the switches' limits"
         if unreachable:
-            line += f"\nport unreachable: at least {many(unreachable, 'datagram')}; is a collector listening?"
+            line += (
+                f"\nport unreachable: at least {plural(unreachable, 'datagram')}; is a collector listening?"
+            )
         names = (
             "emitted", "delivered", "dropped", "hops", "reports", "drop_reports", "suppressed", "rerouted",
         )  # fmt: skip

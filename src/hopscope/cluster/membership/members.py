@@ -193,7 +193,7 @@ class NameTakenError(ClusterError):
     """Another process is already the member with this name."""
 
 
-class Seat:
+class Registration:
     """The record of one member in the buckets of living and of known members. Methods raise ClusterError.
 
     If a name's record is gone, as after an outage of NATS, the name stays reserved for `grace` seconds for

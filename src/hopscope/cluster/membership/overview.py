@@ -41,8 +41,8 @@ class Overview:
     def problems(self) -> list[str]:
         """All problems, one line each."""
         found = [
-            f"{name} is {gone(record)}: start it, or remove it for good by: hopscope cluster forget {name}"
-            f"{self._still_owns(name)}"
+            f"{name} is {last_state(record)}: start it, or remove it for good by: "
+            f"hopscope cluster forget {name}{self._still_owns(name)}"
             for name, record in sorted(self.missing.items())
         ]
         for name, record in sorted(self.living.items()):
@@ -74,12 +74,12 @@ class Overview:
             yield f"lake: {record.lag_problem}"
 
 
-def gone(record: MemberRecord) -> str:
+def last_state(record: MemberRecord) -> str:
     """How a member that is not present ended."""
     return record.state if record.state in ("stopped", "drained") else "missing"
 
 
-def look(connection: Connection) -> Overview:
+def read_overview(connection: Connection) -> Overview:
     """Read the state of a cluster. Raises ClusterError."""
     directory = Directory(connection)
     living, known = directory.living(), directory.known()

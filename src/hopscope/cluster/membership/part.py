@@ -14,7 +14,7 @@ from ...history.follow import ends_of
 from ..buckets import Bucket
 from ..connection import ClusterError
 from ..process import Context, Part
-from .members import Directory, MemberRecord, NameTakenError, Seat, wrong_clocks
+from .members import Directory, MemberRecord, NameTakenError, Registration, wrong_clocks
 
 REMEMBER_SECONDS = 30.0
 """How often the persistent record is renewed, in addition to every change of the member's state."""
@@ -33,7 +33,7 @@ class Membership(Part):
         super().__init__(context)
         self.seconds = context.settings.cluster.heartbeat_seconds
         self._place = place_of(context.data)
-        self._seat = Seat(context.connection, context.settings.cluster.member_seconds)
+        self._registration = Registration(context.connection, context.settings.cluster.member_seconds)
         self._directory = Directory(context.connection)
         self._read_at = self._known_at = self._remember_at = 0.0
         self._remembered = ""
@@ -53,9 +53,9 @@ class Membership(Part):
         context, now = self.context, time.monotonic()
         record = self._record()
         try:
-            self._seat.put(record)
+            self._registration.put(record)
             if now >= self._remember_at or record.state != self._remembered:
-                self._seat.remember(record)
+                self._registration.remember(record)
                 self._remember_at, self._remembered = now + REMEMBER_SECONDS, record.state
         except NameTakenError as error:
             context.counts["refusals"] += 1
@@ -77,7 +77,7 @@ class Membership(Part):
             ends: dict[int, int] | None = None
             with suppress(HistoryError):  # a file is damaged: its end is not known
                 ends = ends_of(self.context.data)  # all processes that write events have ended
-            self._seat.leave(self._record(state="drained" if drained else "stopped", ends=ends))
+            self._registration.leave(self._record(state="drained" if drained else "stopped", ends=ends))
 
     def _read(self, now: float) -> None:
         """Read the present and the known members."""

@@ -20,7 +20,7 @@ _ARRAYS = (FLOW_KEY_4, FLOW_KEY, SUMMARY, FLOW_SEEN)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class MovedMessage:
     """The content of a message."""
 
     member: str
@@ -66,7 +66,7 @@ class Inbox:
             return found
 
 
-def decode(body: bytes) -> News:
+def decode(body: bytes) -> MovedMessage:
     """Decode a message. ValueError: it is malformed."""
     if len(body) < HEADER.itemsize:
         raise ValueError("too short")
@@ -83,4 +83,4 @@ def decode(body: bytes) -> News:
         at = end
     if at != len(body):
         raise ValueError("too long")
-    return News(member, *arrays)
+    return MovedMessage(member, *arrays)

@@ -26,7 +26,7 @@ from ...wire.records import Records
 from ..names import token
 from ..process import Context, Part
 from .flows import FLOW_KEY, FLOW_KEY_4, FLOW_SEEN, NAMES, LiveFlows, packed, unpacked
-from .messages import Inbox, News, decode
+from .messages import Inbox, MovedMessage, decode
 from .sources import SPACES, SUMMARY, MovedSource, Spaces
 
 FLOWS = 20_000
@@ -176,7 +176,7 @@ class Moved(Part):
                 seen[name] = asked[name][there]
             seen["age_ns"] = ages[there]
             if len(seen):
-                self._publish(News(self.context.name, *_nothing(seen=seen)), news.member)
+                self._publish(MovedMessage(self.context.name, *_nothing(seen=seen)), news.member)
         if len(news.seen):
             self._write_flows(news.member, news.seen, now_ns)
 
@@ -187,11 +187,11 @@ class Moved(Part):
         summaries = self._spaces.summaries(now_ns)
         self.context.counts["moved_unsent"] += max(0, len(summaries) - SPACES)
         if len(four) or len(other):
-            self._publish(News(self.context.name, *_nothing(four=four, other=other)))
+            self._publish(MovedMessage(self.context.name, *_nothing(four=four, other=other)))
         if len(summaries):
-            self._publish(News(self.context.name, *_nothing(summaries=summaries[:SPACES])))
+            self._publish(MovedMessage(self.context.name, *_nothing(summaries=summaries[:SPACES])))
 
-    def _publish(self, news: News, to: str = "") -> None:
+    def _publish(self, news: MovedMessage, to: str = "") -> None:
         """Send a message to a member, or to all."""
         body, connection = news.encode(), self.context.connection
         subject = connection.names.subject("moved", *([token(to)] if to else []))
@@ -241,6 +241,6 @@ def _events(kind: Kind, member: str, count: int, now_ns: int) -> Records:
 
 
 def _nothing(**but: Records) -> tuple[Records, ...]:
-    """The arrays of News, empty except for the given ones."""
+    """The arrays of MovedMessage, empty except for the given ones."""
     empty = {"four": FLOW_KEY_4, "other": FLOW_KEY, "summaries": SUMMARY, "seen": FLOW_SEEN}
     return tuple(but.get(name, np.zeros(0, dtype)) for name, dtype in empty.items())

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from ...direct.collectors.collector import Collector, Epoch
-from ...direct.collectors.generations import CollectorGenerations, Generation, Kept
+from ...direct.collectors.generations import CollectorGenerations, Generation, Retention
 from ...direct.collectors.group import CollectorGroup
 from ...direct.collectors.open import open_collector
 from ...direct.stores.answers import QueryOptions
@@ -154,9 +154,9 @@ class OwnerTable:
         return self.generations[-1]
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> Retention:
         """How long memory is kept."""
-        return Kept(round(self.epoch_seconds * 1e9), self.keep_epochs)
+        return Retention(round(self.epoch_seconds * 1e9), self.keep_epochs)
 
     @property
     def addresses(self) -> tuple[str, ...]:

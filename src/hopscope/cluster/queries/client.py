@@ -49,7 +49,7 @@ class Gathered(Generic[T]):
     @property
     def of_history(self) -> ClusterAnswer:
         """The members that answered a query to their history: members that have left are missing."""
-        left = {name: gone(record) for name, record in self.left.items()}
+        left = {name: absence_reason(record) for name, record in self.left.items()}
         return self.answer.joined(ClusterAnswer(missing=left))
 
     def of_cluster(self, member: str) -> Gathered[T]:
@@ -104,7 +104,7 @@ class QueryClient:
         left = {name: record for name, record in absent.items() if record.left}
         in_time = f"within {deadline.seconds:g} s"
         missing = dict.fromkeys(living, f"{NO_ANSWER} {in_time}")
-        missing |= {name: gone(record) for name, record in absent.items() if name not in left}
+        missing |= {name: absence_reason(record) for name, record in absent.items() if name not in left}
         for name, some in by_member(replies).items():
             if name not in living and name not in known:
                 continue  # unknown, or a member that has just joined
@@ -194,7 +194,7 @@ def _chosen(records: Mapping[str, MemberRecord], only: Collection[str]) -> dict[
     return {name: record for name, record in records.items() if name in only}
 
 
-def gone(record: MemberRecord) -> str:
+def absence_reason(record: MemberRecord) -> str:
     """Why an absent member has not answered."""
     state = record.state if record.state in ("stopped", "drained") else "missing"
     return f"{state}, last seen {when(record.time_ns)}"

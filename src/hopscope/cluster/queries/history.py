@@ -30,7 +30,7 @@ from ...settings.collector import Settings
 from ...wire.records import Records
 from ..connection import ClusterError
 from ..membership.members import MemberRecord
-from .client import QueryClient, gone
+from .client import QueryClient, absence_reason
 from .cluster_answer import ClusterAnswer, ClusterHistory
 from .history_query import MOST_FLOWS, FiltersModel, HistoryQuery
 from .members_history import MembersHistory, add_live, flows_of, key_of
@@ -278,7 +278,9 @@ class LakeHistory:
             gathered = self._client.ask(KIND, query, _read, deadline=self._deadline).of_cluster(self._member)
             found, missing = gathered.found, dict(gathered.answer.missing)
             missing |= {
-                name: gone(record) for name, record in gathered.left.items() if not _has_all(snapshot, record)
+                name: absence_reason(record)
+                for name, record in gathered.left.items()
+                if not _has_all(snapshot, record)
             }
         except ClusterError as error:
             found, missing = self._alone(snapshot, query, error)

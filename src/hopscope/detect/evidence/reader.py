@@ -15,7 +15,7 @@ from .region import BEGIN, FOLDER, KIND, VERSION, evidence_path
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredReport:
     """The report that caused an event."""
 
     batch: ReportBatch
@@ -26,7 +26,7 @@ class Kept:
     """
 
 
-def read_evidence(folder: Path, shard: int, sequence: int, time_ns: int) -> Kept | None:
+def read_evidence(folder: Path, shard: int, sequence: int, time_ns: int) -> StoredReport | None:
     """The report that caused an event, from the regions of a data folder or from the copy on disk; None: it
     was not kept, or is no longer. Raises RegionError.
     """
@@ -39,7 +39,7 @@ def read_evidence(folder: Path, shard: int, sequence: int, time_ns: int) -> Kept
     return None
 
 
-def _find(region: Region, sequence: int, time_ns: int) -> Kept | None:
+def _find(region: Region, sequence: int, time_ns: int) -> StoredReport | None:
     cursor, data, entries = region["cursor"], region["data"], region["entries"].copy()
     for at in np.flatnonzero((entries["sequence"] == sequence) & (entries["time_ns"] == time_ns)).tolist():
         entry = entries[at]
@@ -53,7 +53,7 @@ def _find(region: Region, sequence: int, time_ns: int) -> Kept | None:
     return None
 
 
-def _kept(whole: bytes, entry: Records) -> Kept | None:
+def _kept(whole: bytes, entry: Records) -> StoredReport | None:
     at = REPORT.itemsize + int(entry["hops"]) * HOP.itemsize
     if at > len(whole):
         return None
@@ -72,4 +72,4 @@ def _kept(whole: bytes, entry: Records) -> Kept | None:
         at += len(raw)
         hop, frame["offset"] = int(frame["offset"][0]), 0
         datagrams[hop] = Datagram(frame, raw, name)
-    return Kept(batch, datagrams)
+    return StoredReport(batch, datagrams)

@@ -41,7 +41,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Retention:
     """How long memory is kept; the same at all collectors."""
 
     epoch_ns: int = 0
@@ -65,7 +65,7 @@ class CollectorGenerations(CollectorGroup):
     with a `reason`. A list is read at its older owners first.
     """
 
-    def __init__(self, generations: Sequence[Generation], kept: Kept) -> None:
+    def __init__(self, generations: Sequence[Generation], kept: Retention) -> None:
         self._generations, self._kept = tuple(generations), kept
         self._newest = self._generations[-1]
         every = {each.name: each for item in reversed(self._generations) for each in item.group.collectors}

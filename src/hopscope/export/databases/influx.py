@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...settings.destinations.databases.influx import InfluxSettings
 from ..block import EventBlock
 from ..destination import Context, Destination
+from .duplicate_points import WINDOW
 from .influx_client import InfluxClient
 from .line_protocol import IntCollectorEncoder, LineEncoder
-from .twins import WINDOW
 
 
 class Influx(Destination):

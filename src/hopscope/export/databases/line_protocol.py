@@ -25,7 +25,7 @@ from ...wire.records import Records
 from ..block import EventBlock
 from ..event_columns import labels_by_code, path_columns, ports_of_nodes
 from ..rendering import Column, Lines, Mask
-from .twins import Twins
+from .duplicate_points import DuplicatePoints
 
 _address = lru_cache(1 << 16)(address)
 MAX_INTEGER = 2**63 - 1
@@ -52,7 +52,7 @@ class LineEncoder:
     def __init__(self, names: Names, member: str) -> None:
         self._names = names
         self._member = tag(member)
-        self._twins: dict[int, Twins] = {}
+        self._twins: dict[int, DuplicatePoints] = {}
 
     def recall(self, block: EventBlock) -> None:
         """Note the events before those that are encoded next."""
@@ -61,7 +61,7 @@ class LineEncoder:
     def _twins_of(self, block: EventBlock) -> Column:
         """Twin numbers of the encoded events, counted before filtering, so that all destinations agree."""
         every = block.every[~continues(block.every)]
-        twins = self._twins.setdefault(block.shard, Twins()).of(block, every)
+        twins = self._twins.setdefault(block.shard, DuplicatePoints()).of(block, every)
         return twins[np.isin(every["sequence"], block.records["sequence"])]
 
     def encode(self, block: EventBlock) -> bytes:

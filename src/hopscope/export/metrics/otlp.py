@@ -37,7 +37,7 @@ class OtlpMetrics(MetricsDestination):
     def __init__(self, settings: OtlpMetricsSettings, context: Context) -> None:
         super().__init__(settings, context)
         self._client: OtlpClient | None = None
-        self._starts = Starts()
+        self._starts = SeriesStarts()
 
     def connect(self) -> None:
         """Check with an empty request whether the receiver accepts metrics."""
@@ -65,7 +65,7 @@ class OtlpMetrics(MetricsDestination):
             self._client = None
 
 
-class Starts:
+class SeriesStarts:
     """The start of each cumulative series: its first round, and a new start whenever its value falls.
 
     For receivers, a first point whose start equals its own time has an unknown start (OpenTelemetry metrics
@@ -89,7 +89,7 @@ class Starts:
         self._known = {key: known for key, known in self._known.items() if known[1] >= time_ms}
 
 
-def requests(taken: Round, starts: Starts) -> Iterator[bytes]:
+def requests(taken: Round, starts: SeriesStarts) -> Iterator[bytes]:
     """Metrics of a round, as fields of a ScopeMetrics for each request."""
     metrics: list[bytes] = []
     count = 0
@@ -119,7 +119,7 @@ def _metric(family: Metric, points: Sequence[bytes]) -> bytes:
     return bytes_field(_METRICS, about + bytes_field(_GAUGE, values))
 
 
-def _points(family: Metric, time_ms: int, starts: Starts) -> Iterator[bytes]:
+def _points(family: Metric, time_ms: int, starts: SeriesStarts) -> Iterator[bytes]:
     """A NumberDataPoint or HistogramDataPoint for each series, except for values that are not numbers."""
     if family.type == "histogram":
         yield from _histograms(family, time_ms, starts)
@@ -134,7 +134,7 @@ def _points(family: Metric, time_ms: int, starts: Starts) -> Iterator[bytes]:
         yield point + double_field(4, value)
 
 
-def _histograms(family: Metric, time_ms: int, starts: Starts) -> Iterator[bytes]:
+def _histograms(family: Metric, time_ms: int, starts: SeriesStarts) -> Iterator[bytes]:
     for labels, samples in _by_series(family.samples):
         bounds, below, total, exemplars = [], [0], 0.0, b""
         for sample in samples:

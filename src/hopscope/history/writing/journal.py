@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...base.many import many
+from ...base.plural import plural
 from ...settings.section import FreeSpace
 from ...wire.records import Records
 from ..errors import DamagedError, HistoryError
@@ -281,7 +281,8 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
             kept = _keep(journal.path.with_suffix(CUT), rest)
         file.truncate(end)
     notify(
-        f"{journal.path}: {many(torn, 'byte')} of a torn write cut{kept}, {many(len(events), 'event')} kept"
+        f"{journal.path}: {plural(torn, 'byte')} of a torn write cut{kept}, "
+        f"{plural(len(events), 'event')} kept"
     )
     return events, past
 

@@ -20,7 +20,7 @@ MOST = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedPlaces:
     """What paths show about places, sorted by place."""
 
     places: Words
@@ -39,14 +39,14 @@ class Seen:
     """By node: number of flows whose path begins or ends there, and of all flows through it."""
 
 
-def seen(hops: PathHops, window_from_ns: int) -> Seen:
+def observe_places(hops: PathHops, window_from_ns: int) -> ObservedPlaces:
     """Group the hops of paths by place. `window_from_ns`: start of the window."""
     order = _order(hops.place)
     place = hops.place[order]
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1])[: len(place)])
     if not len(first):
         none, unknown = np.empty(0, np.int64), np.empty(0)
-        return Seen(np.empty(0, np.uint64), none, none, none, unknown, unknown, np.empty(0, bool))
+        return ObservedPlaces(np.empty(0, np.uint64), none, none, none, unknown, unknown, np.empty(0, bool))
     flows = np.diff(np.append(first, len(place)))
     latency = np.where(hops.latency == NONE, np.nan, hops.latency)[order]
     times = hops.time_ns[order]
@@ -54,7 +54,7 @@ def seen(hops: PathHops, window_from_ns: int) -> Seen:
     is_newest = times == np.repeat(newest, flows)
     latest = np.fmax.reduceat(np.where(is_newest, latency, np.nan), first)
     recent = np.fmax.reduceat(np.where(times >= window_from_ns, latency, np.nan), first)
-    return Seen(
+    return ObservedPlaces(
         place[first],
         _most_frequent(hops.following[order], first, flows),
         flows,
@@ -106,9 +106,9 @@ class LearnedLinks:
         self._rows = new_places(np.empty(0, np.uint64))
         self._edge: dict[int, tuple[int, int]] = {}
 
-    def learn(self, found: Seen, now_ns: int) -> tuple[Records, dict[int, tuple[int, int]]]:
-        """Add what paths show; returns PLACE [places] of all known places, without values, and `Seen.edge` of
-        all their nodes.
+    def learn(self, found: ObservedPlaces, now_ns: int) -> tuple[Records, dict[int, tuple[int, int]]]:
+        """Add what paths show; returns PLACE [places] of all known places, without values, and
+        `ObservedPlaces.edge` of all their nodes.
         """
         with self._lock:
             before = self._rows[self._rows["last_ns"] >= now_ns - KEEP_NS]

@@ -21,7 +21,7 @@ from ...labels.state import NEVER
 from ...wire.records import Records
 from ..collector_state import CollectorState
 from ..topology import links_of_file, switches_with_ports
-from .learned import LearnedLinks, seen
+from .learned import LearnedLinks, observe_places
 from .places import (
     FROM_FILE,
     FROM_LLDP,
@@ -100,7 +100,7 @@ class LiveFabric:
     def read(self) -> Snapshot:
         """Make a new snapshot of the network now."""
         now_ns = time.time_ns()
-        found = seen(self._state.path_hops(), now_ns - int(WINDOW_SECONDS * 1e9))
+        found = observe_places(self._state.path_hops(), now_ns - int(WINDOW_SECONDS * 1e9))
         learned, edge = self._learned.learn(found, now_ns)
         ports = self._state.ports()
         label_ns, labels = self._state.labels.copy()

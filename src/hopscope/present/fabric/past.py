@@ -8,7 +8,7 @@ import numpy as np
 
 from ...detect.places import keys_of, nodes_of
 from ...wire.records import Records
-from ..series.elsewhere import ended_elsewhere
+from ..series.moved_alarms import places_of_moved_alarms
 from ..series.places import OF_FLOWS
 from .live import Snapshot, bounded
 from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, united
@@ -80,7 +80,7 @@ def _ended_elsewhere(
         return np.zeros(len(alarms), bool)
     places = list(zip(*(values[name].tolist() for name in ("metric", "node_id", "port")), strict=True))
     nodes = sorted({places[row][1] for row in np.flatnonzero(alarms) if places[row][0] not in OF_FLOWS})
-    ended = ended_elsewhere(history, {"start": start, "end": end, "nodes": nodes}) if nodes else ()
+    ended = places_of_moved_alarms(history, {"start": start, "end": end, "nodes": nodes}) if nodes else ()
     return np.fromiter((place in ended for place in places), bool, len(places))
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from ...detect.records import Kind, Metric
 from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters
-from .elsewhere import end_elsewhere
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, is_measured, joined, place_of_row
+from .moved_alarms import end_moved_alarms
 from .peaks import KINDS, add_peaks, span_of
 from .places import DROP, PLACE_METRICS
 
@@ -93,7 +93,7 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
         rows += _earlier(history, filters)
     rows.reverse()
     found = alarms(rows) if search.above is None else above(rows, search.above)
-    cut = search.above is None and end_elsewhere(history, found, filters)
+    cut = search.above is None and end_moved_alarms(history, found, filters)
     kept = [interval for interval in joined(found) if search.takes(interval)]
     if search.above is None:
         cut |= add_peaks(history, kept, {"start": search.start_ns, "end": search.end_ns})

@@ -56,7 +56,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SeriesQuery:
     """The metric and the place or flow whose values are requested."""
 
     metric: str
@@ -82,7 +82,7 @@ class Asked:
         return all(asked is None or asked == given for asked, given in pairs)
 
 
-def series(history: HistoryLike, asked: Asked, buckets: Buckets, samples: Samples | None) -> Series:
+def series(history: HistoryLike, asked: SeriesQuery, buckets: Buckets, samples: Samples | None) -> Series:
     """Values of a port, queue, buffer or flow; without `samples`, only from events."""
     count = buckets.count
     found = Series(buckets, [None] * count, [None] * count, [None] * count, [0] * count)
@@ -134,7 +134,7 @@ def _add_flow(found: Series, history: HistoryLike, filters: Filters) -> None:
     found.truncated = table.truncated
 
 
-def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filters) -> None:
+def _add_alarms(found: Series, history: HistoryLike, asked: SeriesQuery, filters: Filters) -> None:
     filters = {**filters, "metrics": (asked.metric,), "kinds": ALARM_KINDS}
     table = history.events(limit=MOST_ALARMS, order="oldest", **filters)
     found.truncated = found.truncated or table.truncated
@@ -157,12 +157,12 @@ def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filt
     found.alarms = joined(found.alarms)  # several members may have alarms of the same place
 
 
-def _stored_before(history: HistoryLike, asked: Asked, earlier: Filters) -> int | None:
+def _stored_before(history: HistoryLike, asked: SeriesQuery, earlier: Filters) -> int | None:
     rows = _newest_before(history, asked, {**earlier, "kinds": STORING_KINDS})
     return rows[0]["value"] if rows else None
 
 
-def _newest_before(history: HistoryLike, asked: Asked, earlier: Filters) -> list[dict[str, Any]]:
+def _newest_before(history: HistoryLike, asked: SeriesQuery, earlier: Filters) -> list[dict[str, Any]]:
     """The newest events of the requested place before the range, the newest first."""
     rows: list[dict[str, Any]] = []
     for limit in _EARLIER:
@@ -173,7 +173,7 @@ def _newest_before(history: HistoryLike, asked: Asked, earlier: Filters) -> list
     return rows
 
 
-def _add_samples(found: Series, asked: Asked, samples: Samples) -> None:
+def _add_samples(found: Series, asked: SeriesQuery, samples: Samples) -> None:
     for at, sample in samples.over(asked.metric, found.buckets):
         mine = sample.of_node(asked.node or 0)
         places = map(Place._make, places_of(mine.keys))

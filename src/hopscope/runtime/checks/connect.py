@@ -10,8 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from ...base.errors import HopscopeError, described
-from ...base.many import many
 from ...base.names import Names
+from ...base.plural import plural
 from ...detect.links import read_links
 from ...memory.data_folder import read_owner
 from ...memory.running import running_folders
@@ -73,10 +73,10 @@ def _tried(attempt: Attempt) -> Finding:
 
 def _files(settings: Settings) -> Iterator[Finding]:
     if settings.names is not None:
-        yield _tried(Attempt("names", lambda: many(len(Names.load(settings.names).nodes), "node")))
+        yield _tried(Attempt("names", lambda: plural(len(Names.load(settings.names).nodes), "node")))
     if settings.postcards.links is not None:
         yield _tried(
-            Attempt("postcards.links", lambda: many(len(read_links(settings.postcards.links)), "link"))
+            Attempt("postcards.links", lambda: plural(len(read_links(settings.postcards.links)), "link"))
         )
 
 
@@ -164,7 +164,7 @@ def _device(key: str, table: DeviceSettings, node: int, host: str) -> Attempt:
         from ...naming.client import ask
 
         names = asyncio.run(ask(key, table, node, host))
-        return f"{names.node_label(node)}, {many(len(names.ports), 'port')}"
+        return f"{names.node_label(node)}, {plural(len(names.ports), 'port')}"
 
     return Attempt(f"{key} {host}", run)
 
@@ -234,7 +234,7 @@ def _lake(settings: Settings) -> Attempt:
         check_lake()
         made = create(settings.lake)
         with Lake(settings.lake, memory_bytes=256 * 1024**2, threads=1) as lake:
-            return f"{'made' if made else 'connected'}, {many(len(sizes_of(lake)), 'file')}"
+            return f"{'made' if made else 'connected'}, {plural(len(sizes_of(lake)), 'file')}"
 
     return Attempt(f"lake {settings.lake.place}", run)
 

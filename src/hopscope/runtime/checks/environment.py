@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ...base.errors import HopscopeError
-from ...base.many import many
+from ...base.plural import plural
 from ...base.process import affinity
 from ...history.writing.space import kept_bytes
 from ...memory.data_folder import SHARED_MEMORY, check_writable
@@ -25,7 +25,7 @@ from ...settings.listen import ListenSettings
 from ...settings.section import LEAST_TOKEN
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
-from ..supervisor.needed import check_needed
+from ..supervisor.requirements import check_requirements
 from .other_user import may_have, other_owner
 
 LARGE = 256 << 20
@@ -77,7 +77,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     if settings.serve.enabled:
         yield page(_with_tokens(settings, {key for key, *_ in missing}))
     try:
-        check_needed(settings)
+        check_requirements(settings)
     except HopscopeError as error:
         yield Finding("settings", "cannot be used", Verdict.BAD, str(error))
     else:
@@ -148,7 +148,7 @@ def _nodes(settings: Settings) -> Iterator[Finding]:
 
 def listener(listen: ListenSettings) -> Iterator[Finding]:
     """Whether reports can be received on a listener, and how efficiently."""
-    from ...capture.sockets import bind_share, take_trains
+    from ...capture.sockets import bind_share, enable_gro
     from ...settings.source import url
 
     what = url(listen)
@@ -165,7 +165,7 @@ def listener(listen: ListenSettings) -> Iterator[Finding]:
             yield Finding(what, f"can be read, in a ring of {size(listen.ring_bytes)} per worker")
             return
         yield Finding(what, "free")
-        if listen.gro and not take_trains(handle):
+        if listen.gro and not enable_gro(handle):
             yield Finding(
                 "UDP_GRO", "missing", Verdict.ADVICE, "Linux 5.0 takes trains of datagrams: 6 times as fast"
             )
@@ -297,7 +297,7 @@ def _former_destinations(settings: Settings) -> Iterator[Finding]:
             continue
         waiting = sum(max(0, end - int(positions[shard])) for shard, end in ends.items())
         yield Finding(
-            f"export.{name}", f"not in the settings; {many(waiting, 'event')} of history not sent to it",
+            f"export.{name}", f"not in the settings; {plural(waiting, 'event')} of history not sent to it",
             Verdict.ADVICE,
             f"if its name has changed, rename {folder}/{name}.* while the collector is stopped; "
             "if it does not come back, delete them",
@@ -337,7 +337,7 @@ def _names(settings: Settings) -> Finding:
     if settings.names is None and not settings.names_from:
         return Finding("names", "none: nodes and ports are shown by number")
     names = Names.load(settings.names, settings.data)
-    return Finding("names", f"{many(len(names.nodes), 'node')}, {many(len(names.ports), 'port')}")
+    return Finding("names", f"{plural(len(names.nodes), 'node')}, {plural(len(names.ports), 'port')}")
 
 
 def _kernels() -> Iterator[Finding]:

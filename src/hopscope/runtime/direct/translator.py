@@ -191,12 +191,12 @@ class TranslatorProcess:
             self._threads.append(thread)
             thread.start()
         remote = self._settings.transport != "memory"  # acknowledgements arrive on another socket
-        loop.run(self, stop, PAUSE if remote else loop.Doze(PAUSE, self.intakes[0].files))
+        loop.run(self, stop, PAUSE if remote else loop.IdleWait(PAUSE, self.intakes[0].files))
 
     def _work(self, intake: Intake) -> None:
         """A worker's thread: receives until the process ends, then drains the sockets."""
         try:
-            pause = loop.Doze(PAUSE, intake.files)
+            pause = loop.IdleWait(PAUSE, intake.files)
             while not self._ending.is_set():
                 pause(intake.turn())
             loop.drain(intake.turn, DRAIN_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...base.many import many
+from ...base.plural import plural
 from ...detect.counters import stored_values
 
 LOST = {
@@ -42,13 +42,13 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
     events = family(counters, "events_total")
     packets = f" ({found:,} of them packets with telemetry)" if (found := counters["packets_total"]) else ""
     lines = [
-        f"received   {many(counters['reports_total'], 'report')}{packets} in "
-        f"{many(counters['frames_total'], 'frame')} ({counters['frame_bytes_total']:,} bytes), "
-        f"{many(counters['hops_total'], 'hop')}"
+        f"received   {plural(counters['reports_total'], 'report')}{packets} in "
+        f"{plural(counters['frames_total'], 'frame')} ({counters['frame_bytes_total']:,} bytes), "
+        f"{plural(counters['hops_total'], 'hop')}"
     ]
     if counters["other_frames_total"]:
         what = "without telemetry" if counters["forwarded_frames_total"] else "without a report"
-        lines.append(f"other      {many(counters['other_frames_total'], 'frame')} {what}")
+        lines.append(f"other      {plural(counters['other_frames_total'], 'frame')} {what}")
     if counters["postcards_total"]:
         paths = family(counters, "postcard_paths_total")
         lines.append(
@@ -79,32 +79,32 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
         unverified = counters["unverified_packets_total"]
         in_kernel = sum(family(counters, "xdp_forwarded_frames_total").values())
         lines.append(
-            f"forwarded  {many(counters['forwarded_frames_total'], 'frame')}, "
+            f"forwarded  {plural(counters['forwarded_frames_total'], 'frame')}, "
             f"{counters['stripped_packets_total']:,} of them stripped of INT"
             + (f" ({unverified:,} unverified)" if unverified else "")
             + (f", {damaged:,} unchanged because their INT is damaged" if damaged else "")
             + (f"; {in_kernel:,} by the XDP program" if in_kernel else "")
         )
     if bypassed:
-        lines.append(f"bypassed   {many(bypassed, 'frame')}, which the kernel passed on as they were")
+        lines.append(f"bypassed   {plural(bypassed, 'frame')}, which the kernel passed on as they were")
     if dropped:
         lines.append(f"dropped    {_listed(dropped)}")
     if flows := counters["unrecorded_flows_total"]:
         packets = counters["unrecorded_flow_packets_total"]
-        lines.append(f"flows      {many(flows, 'flow')} of {many(packets, 'packet')} not in history")
+        lines.append(f"flows      {plural(flows, 'flow')} of {plural(packets, 'packet')} not in history")
     if counters["sink_packets_total"]:
         lines.append(
-            f"sink       {many(counters['sink_ring_events_total'], 'event')} in the event ring"
+            f"sink       {plural(counters['sink_ring_events_total'], 'event')} in the event ring"
             f"{_types(counters)}"
         )
         if held := family(counters, "sink_throttled_events_total"):
             lines.append(f"throttled  {_listed(held)} by the quota")
         if more := counters["sink_journal_throttled_events_total"]:
-            lines.append(f"history    {many(more, 'event')} above sink.journal_events missing")
+            lines.append(f"history    {plural(more, 'event')} above sink.journal_events missing")
     if counters["sink_reports_total"] or counters["sink_report_drops_total"]:
         refused = counters["sink_reports_unreachable_total"]
         lines.append(
-            f"reported   {many(counters['sink_reports_total'], 'report')} to another collector, "
+            f"reported   {plural(counters['sink_reports_total'], 'report')} to another collector, "
             f"{counters['sink_report_drops_total']:,} dropped"
             + (f"; {refused:,} ICMP answers: no collector listens there" if refused else "")
         )
@@ -125,19 +125,20 @@ def _label_lines(counters: Mapping[str, int]) -> list[str]:
     rejected = family(counters, "label_rejected_total")
     return [
         f"labels     {counters['labels_total']:,} of {counters['label_ports']:,} ports in "
-        f"{many(counters['labelled_packets_total'], 'packet')}, {counters['late_labels_total']:,} of them "
+        f"{plural(counters['labelled_packets_total'], 'packet')}, {counters['late_labels_total']:,} of them "
         f"late; "
         f"rejected {_listed(rejected)}" + (f"; lost {_listed(lost)}" if lost else ""),
         *(
             [
-                f"tracked   {many(packets, 'packet')} of {many(counters['label_tracked_flows'], 'flow')}, "
-                f"{many(counters['label_tracked_path_changes_total'], 'path change')}"
+                f"tracked   {plural(packets, 'packet')} of "
+                f"{plural(counters['label_tracked_flows'], 'flow')}, "
+                f"{plural(counters['label_tracked_path_changes_total'], 'path change')}"
             ]
             if (packets := counters["label_tracked_packets_total"])
             else []
         ),
         *(
-            [f"intervals  {many(changes, 'change')} by the controller"]
+            [f"intervals  {plural(changes, 'change')} by the controller"]
             if (changes := counters["label_changes_total"])
             else []
         ),

@@ -50,7 +50,7 @@ def parts(context: Context) -> list[Part]:
     """The parts of the process (ARCHITECTURE.md, "Parts of the cluster process") in the order in which they
     start, beginning with this member's record. A part is imported only if the settings need it.
     """
-    from ...cluster.applying import Applying
+    from ...cluster.configuration_applier import ConfigurationApplier
     from ...cluster.membership.drain import Drain
     from ...cluster.membership.part import Membership
     from ...cluster.owners.file import OwnersPart
@@ -64,7 +64,7 @@ def parts(context: Context) -> list[Part]:
     settings = context.settings
     made: list[Part] = [
         Membership(context),
-        Applying(context),
+        ConfigurationApplier(context),
         QueryServer(context, handlers),
         OwnersPart(context),
         Drain(context),

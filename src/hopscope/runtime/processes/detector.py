@@ -47,7 +47,7 @@ def run(child: Child) -> None:
     mode = mode_of(settings)
     detector = Detector(mode.pipeline(shard), Merge(mode.queues(child.regions)), child.orphaned.is_set)
     child.report(warm=True, ready=True)
-    loop.run(detector, child.stop, loop.Hurry(detector.is_busy, PAUSE, CALM))
+    loop.run(detector, child.stop, loop.BusyPause(detector.is_busy, PAUSE, CALM))
 
 
 class Detector:

@@ -136,14 +136,14 @@ def _pause(worker: Worker, settings: Settings, *, shared: bool) -> Callable[[int
     if any(receiver.forward for receiver in worker.receivers):
         soon = FORWARDING_PAUSE if large else PAUSE
         longest = SHARED_SECONDS if shared else FORWARDING_DOZE_SECONDS
-        return loop.Hurry(worker.sends, soon, loop.Doze(soon, worker.files, longest))
+        return loop.BusyPause(worker.sends, soon, loop.IdleWait(soon, worker.files, longest))
     pause: Callable[[int], object] = PAUSE
     if large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
         if "xdp" in worker.kinds:  # they fill slowly, and each frame would wake the worker
-            pause = loop.Hurry(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
-    return pause if shared else loop.Doze(pause, worker.files)
+            pause = loop.BusyPause(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
+    return pause if shared else loop.IdleWait(pause, worker.files)
 
 
 def detector_of(steps: Steps, mode: Mode, dialects: tuple[Dialect, ...]) -> Detector | None:

@@ -19,14 +19,14 @@ from ...settings.collector import Settings
 from ...settings.listen import ListenSettings
 from ...settings.source import url
 from .interfaces import Interfaces
-from .kept import KeptSockets
-from .take_over import Estate
+from .stored_sockets import StoredSockets
+from .take_over import InheritedState
 
 
 class Listeners:
     """The sockets of all workers. They outlive a worker: frames wait in them while it is restarted."""
 
-    def __init__(self, settings: Settings, kept: KeptSockets) -> None:
+    def __init__(self, settings: Settings, kept: StoredSockets) -> None:
         self._settings, self._kept = settings, kept
         self._log = log.logger("supervisor")
         self._sockets: list[list[socket.socket]] = []
@@ -73,7 +73,7 @@ class Listeners:
         """Descriptions of the listeners: a sink with equal ones can take the sockets over."""
         return [source_of(listen) for listen in self._settings.listen]
 
-    def adopt(self, estate: Estate) -> None:
+    def adopt(self, estate: InheritedState) -> None:
         """Take the sockets of a sink with equal `sources`, in place of `open`. Raises CaptureError."""
         listeners = self._settings.listen
         self._claim()
@@ -85,13 +85,13 @@ class Listeners:
             self._prepared[number].take(changes)
         self.interfaces = Interfaces(listeners)
 
-    def leave(self, regions: Path, locks: list[int]) -> Estate:
+    def leave(self, regions: Path, locks: list[int]) -> InheritedState:
         """The estate for a sink that takes over; afterwards `close` leaves the interfaces as they are."""
         self._disclaim()
         listeners = range(len(self._settings.listen))
         offloads = [self._prepared[number].changes for number in listeners]
         bypass = self._bypass.map if self._bypass is not None else None
-        return Estate(regions, locks, self._sockets, bypass, offloads)
+        return InheritedState(regions, locks, self._sockets, bypass, offloads)
 
     def of_worker(self, worker: int) -> tuple[dict[str, Any], list[int]]:
         """Message and descriptors that hand a worker its sockets; no descriptors if nothing is open."""

@@ -31,16 +31,16 @@ from ..pipeline.shard import keep_leftovers
 from ..processes import fork_server
 from ..processes.processors import check as check_processors
 from .control import ControlServer
-from .kept import KeptSockets
 from .listeners import Listeners
 from .live_limits import LiveLimits
 from .member import Member
 from .members import FORK_SERVER, CollectorError, Members
-from .needed import check_needed
-from .numbers import keep_numbers
 from .reload import reload, stamps
+from .requirements import check_requirements
+from .reserved_numbers import reserve_numbers
+from .stored_sockets import StoredSockets
 from .take_over import VERSION as TAKE_OVER_VERSION
-from .take_over import Estate, hand_over, may_take_over, take_over
+from .take_over import InheritedState, hand_over, may_take_over, take_over
 from .tracking import answer_rules
 
 
@@ -90,7 +90,7 @@ class Supervisor:
         self._changing = threading.Lock()
         """Held while limits change, by a request or a reload."""
         udp = [*settings.listen, *([listen_settings(settings.label)] if settings.label.listen else [])]
-        self._kept = KeptSockets(service or Service({}), udp)
+        self._kept = StoredSockets(service or Service({}), udp)
         self._listeners = Listeners(settings, self._kept)
         self._clock = StartClock()
         self.stopping = threading.Event()
@@ -112,7 +112,7 @@ class Supervisor:
                 self.folder.acquire()
                 self.folder.remove_orphans(self._log.warning)
                 if not self.folder.events_wait:
-                    keep_numbers(self.folder.path, self.settings, self._log.warning)
+                    reserve_numbers(self.folder.path, self.settings, self._log.warning)
             if self._clock.problem:
                 self._log.warning(self._clock.problem)
             if not hash_secret(self.folder.path):
@@ -123,7 +123,7 @@ class Supervisor:
             self.stop()
             raise
 
-    def _inherit(self) -> Estate | None:
+    def _inherit(self) -> InheritedState | None:
         """Take over from the running sink, once kernels are loaded; None: no sink runs."""
         sources = self._listeners.sources()
         if not may_take_over(self.folder.path, sources):
@@ -149,9 +149,9 @@ class Supervisor:
         if not settings.sink.enabled and any(listen.output for listen in settings.listen):
             raise CollectorError("listen: found an output in a collector, expected it in `hopscope sink`")
         self.members.launch(self.members.server)  # before this process has threads
-        check_needed(settings)
+        check_requirements(settings)
 
-    def _start(self, estate: Estate | None) -> None:
+    def _start(self, estate: InheritedState | None) -> None:
         settings = self.settings
         if estate is None:
             self._prepare()
@@ -220,7 +220,7 @@ class Supervisor:
 
         Limits return to those of the settings. Raises ValueError, HopscopeError: nothing has changed.
         """
-        check_needed(settings)
+        check_requirements(settings)
         files = stamps(settings)
         written = [key for key, stamp in files.items() if self._files.get(key, stamp) != stamp]
         found = reload(self.settings, settings, written)

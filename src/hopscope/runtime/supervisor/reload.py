@@ -48,7 +48,7 @@ Limits are in shared memory; log settings are sent to every process.
 
 
 @dataclass(frozen=True, slots=True)
-class Reloaded:
+class ReloadResult:
     """What a reload changes."""
 
     settings: Settings
@@ -79,7 +79,7 @@ def _stamps(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, tup
                 yield f"{above}{name}", (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def reload(before: Settings, after: Settings, written: Collection[str] = ()) -> Reloaded:
+def reload(before: Settings, after: Settings, written: Collection[str] = ()) -> ReloadResult:
     """The effect of new settings. Raises ValueError if they do not fit those that cannot change.
 
     `written`: keys whose file has been written.
@@ -99,7 +99,7 @@ def reload(before: Settings, after: Settings, written: Collection[str] = ()) -> 
         for part in above:
             to, come = to[part], come[part]
         to[last] = come[last]
-    return Reloaded(Settings.model_validate(tree), tuple(changed), tuple(left), frozenset(roles))
+    return ReloadResult(Settings.model_validate(tree), tuple(changed), tuple(left), frozenset(roles))
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any], above: str = "") -> Iterator[str]:

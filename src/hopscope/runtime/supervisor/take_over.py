@@ -32,7 +32,7 @@ MAX_FILES = 253  # SCM_MAX_FD
 
 
 @dataclass
-class Estate:
+class InheritedState:
     """What a sink leaves to the one that takes over."""
 
     regions: Path
@@ -66,7 +66,7 @@ def _wanted(sources: Sequence[dict[str, Any]], *, now: bool) -> dict[str, Any]:
     return {"take_over": {"version": VERSION, "sources": list(sources), "now": now}}
 
 
-def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> Estate:
+def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> InheritedState:
     """Have the sink of this data folder end, and return its estate. Raises HopscopeError."""
     try:
         with socket_path(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -80,7 +80,7 @@ def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> Estate:
     if "error" in answer:
         raise HopscopeError(f"--take-over: {answer['error']}")
     descriptors = iter(files)
-    return Estate(
+    return InheritedState(
         Path(answer["regions"]),
         [next(descriptors) for _ in range(answer["locks"])],
         [[socket.socket(fileno=next(descriptors)) for _ in range(count)] for count in answer["shares"]],
@@ -89,7 +89,7 @@ def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> Estate:
     )
 
 
-def hand_over(heir: socket.socket, estate: Estate) -> None:
+def hand_over(heir: socket.socket, estate: InheritedState) -> None:
     """Answer the sink that takes over. Raises OSError if it is gone."""
     answer = {
         "ok": True,

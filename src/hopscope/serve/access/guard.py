@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from . import answers, bodies
 from .headers import of_api, with_headers
 from .host_and_origin import Sites
-from .identity import Identity, lasts, remember
+from .identity import Identity, remember, still_authorized
 
 CSRF_HEADER = "x-hopscope-csrf"
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -29,7 +29,7 @@ _STATUS_OPEN = {"/readyz"}
 """Paths for load balancers and probes, which get the status without the components unless they log in."""
 
 
-class Knows(Protocol):
+class Authenticator(Protocol):
     """Identifies clients. `sites`: the names of the server."""
 
     sites: Sites
@@ -55,7 +55,7 @@ class Knows(Protocol):
 class Guard:
     """ASGI middleware: rejects a request with one line, or passes it on with the identity in its scope."""
 
-    def __init__(self, app: ASGIApp, access: Knows) -> None:
+    def __init__(self, app: ASGIApp, access: Authenticator) -> None:
         self.app = app
         self.access = access
 
@@ -171,7 +171,7 @@ def _while_it_lasts(scope: Scope, send: Send) -> Send:
         nonlocal closed
         if closed:
             return
-        if not await lasts(scope):
+        if not await still_authorized(scope):
             message = {"type": "websocket.close", "code": 1008, "reason": "the session has ended"}
         closed = message["type"] == "websocket.close"
         await send(message)

@@ -11,8 +11,8 @@ from ...operators.audit import Author
 from ...settings.access import Role
 
 _KEY = "hopscope.identity"
-_LASTS = "hopscope.lasts"
-LASTS_SECONDS = 5.0
+_CHECK = "hopscope.session_check"
+CHECK_SECONDS = 5.0
 """How often a client with an endless answer is identified again."""
 
 
@@ -43,7 +43,7 @@ class Identity:
         return Author(self.name or "HTTP client", self.address)
 
 
-class _Lasts:
+class _SessionCheck:
     """Checks that a client may still read an endless answer: its session may have ended."""
 
     def __init__(self, ask: Callable[[], Awaitable[Identity | None]]) -> None:
@@ -51,8 +51,8 @@ class _Lasts:
         self._asked = time.monotonic()
 
     async def __call__(self) -> bool:
-        """Whether the client may still read, checked every LASTS_SECONDS."""
-        if time.monotonic() - self._asked <= LASTS_SECONDS:
+        """Whether the client may still read, checked every CHECK_SECONDS."""
+        if time.monotonic() - self._asked <= CHECK_SECONDS:
             return True
         self._asked = time.monotonic()
         return await self._ask() is not None
@@ -62,7 +62,7 @@ def remember(
     scope: MutableMapping[str, Any], identity: Identity, ask: Callable[[], Awaitable[Identity | None]]
 ) -> None:
     """Store the identity in a request's scope; `ask` identifies the client again later."""
-    scope[_KEY], scope[_LASTS] = identity, _Lasts(ask)
+    scope[_KEY], scope[_CHECK] = identity, _SessionCheck(ask)
 
 
 def identity_of(scope: MutableMapping[str, Any]) -> Identity:
@@ -72,7 +72,7 @@ def identity_of(scope: MutableMapping[str, Any]) -> Identity:
     return found
 
 
-async def lasts(scope: MutableMapping[str, Any]) -> bool:
+async def still_authorized(scope: MutableMapping[str, Any]) -> bool:
     """Whether the client of a request may still read; for endless answers."""
-    noted: _Lasts | None = scope.get(_LASTS)
+    noted: _SessionCheck | None = scope.get(_CHECK)
     return noted is None or await noted()

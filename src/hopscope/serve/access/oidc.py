@@ -41,7 +41,7 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
-class Begun:
+class PendingLogin:
     """A login that has begun. The browser keeps it in a cookie that only this process can make or read, so
     that logins begun by strangers cannot displace others.
     """
@@ -90,7 +90,7 @@ class Provider:
         to; the start page, if it is too long. Raises LoginError.
         """
         await self._read()
-        begun = Begun(
+        begun = PendingLogin(
             secrets.token_urlsafe(32),
             secrets.token_urlsafe(32),
             secrets.token_urlsafe(48),
@@ -105,7 +105,7 @@ class Provider:
             )
         return address, self._sealed(begun)
 
-    def begun(self, cookie: str | None, answer: dict[str, str]) -> Begun:
+    def begun(self, cookie: str | None, answer: dict[str, str]) -> PendingLogin:
         """The login to which `answer`, the provider's answer, belongs. Raises LoginError."""
         begun = None if cookie is None else self._opened(cookie)
         if begun is None:
@@ -118,7 +118,7 @@ class Provider:
             raise LoginError(401, f"the provider refused: {answer.get('error', 'no reason')[:100]}")
         return begun
 
-    async def end(self, begun: Begun, code: str) -> Login:
+    async def end(self, begun: PendingLogin, code: str) -> Login:
         """The user that the provider has logged in. The provider ensures that a code is used only once (RFC
         6749, 4.1.2). Raises LoginError.
         """
@@ -131,21 +131,23 @@ class Provider:
             raise LoginError(502, "the provider's answer cannot be used: see the collector's log") from None
         return Login(self._name(claims), self._role(claims), "oidc")
 
-    def _sealed(self, begun: Begun) -> str:
+    def _sealed(self, begun: PendingLogin) -> str:
         from cryptography.fernet import Fernet
 
         return Fernet(self._key).encrypt(json.dumps(asdict(begun)).encode()).decode()
 
-    def _opened(self, cookie: str) -> Begun | None:
+    def _opened(self, cookie: str) -> PendingLogin | None:
         """The content of a cookie; None: this process did not make it, or it has expired."""
         from cryptography.fernet import Fernet, InvalidToken
 
         try:
-            return Begun(**json.loads(Fernet(self._key).decrypt(cookie.encode(), ttl=self.WAIT_SECONDS)))
+            return PendingLogin(
+                **json.loads(Fernet(self._key).decrypt(cookie.encode(), ttl=self.WAIT_SECONDS))
+            )
         except InvalidToken:
             return None
 
-    async def _claims(self, code: str, begun: Begun) -> Any:
+    async def _claims(self, code: str, begun: PendingLogin) -> Any:
         """The verified claims of the ID token that the provider exchanges for a code."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt

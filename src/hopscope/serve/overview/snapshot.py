@@ -24,10 +24,10 @@ from ..models import collector as c
 from ..routes.state import summarise
 from .contributors import ROWS as CONTRIBUTORS
 from .contributors import Contributors, ContributorsReader
-from .joined import Joined, Shown
 from .losses import ROWS as LOSSES
 from .losses import Losses, LossReader
-from .recent import Recent
+from .recent_distributions import RecentReader
+from .similar_events import Shown, SimilarEvents
 
 PERIOD_SECONDS = 0.5
 COLUMNS = 120
@@ -201,8 +201,8 @@ class Poller:
         self._cursor: Cursor | None = None
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._strips = {name: _Strip() for name in _STRIPS}
-        self._notable = Joined()
-        self._recent = Recent(context.state)
+        self._notable = SimilarEvents()
+        self._recent = RecentReader(context.state)
         self._contributors = ContributorsReader(context.state, self._recent, self._rows.contributors)
         self._losses = LossReader()
         self._slow = Slow(np.empty(0, FLOW), [], None)

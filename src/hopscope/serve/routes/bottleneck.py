@@ -10,7 +10,7 @@ from fastapi import Path, Query, Request
 
 from ...present.bottleneck import answer as attribution
 from ...present.bottleneck.objects import flow_object_of, network_object
-from ...present.history import Past
+from ...present.history import SharedHistory
 from ..context import Ctx
 from ..models import common as m
 from ..models.bottleneck import FlowBottlenecks, NetworkBottlenecks
@@ -37,7 +37,7 @@ async def network(
     """
     start_ns, end_ns = moment("since", since), moment("until", until)
 
-    def make(past: Past) -> NetworkBottlenecks:
+    def make(past: SharedHistory) -> NetworkBottlenecks:
         state = None if asks_cluster(request) else context.state
         found = attribution.network(state, past.history(), start_ns, end_ns, limit)
         return NetworkBottlenecks.model_validate(network_object(found, context.names))
@@ -59,7 +59,7 @@ async def flow(
     """
     number = int(flow_id, 16)
 
-    def work(past: Past, _: threading.Event) -> FlowBottlenecks:
+    def work(past: SharedHistory, _: threading.Event) -> FlowBottlenecks:
         from ...history.query import Flow
 
         rows = context.state.flows()

@@ -16,7 +16,7 @@ from ...present.fabric.live import WINDOW_SECONDS, LiveFabric, Snapshot
 from ...present.fabric.past import past_snapshot
 from ...present.fabric.places import UNITS
 from ...present.fabric.view import Network, network_of, port_objects, shown, view_object
-from ...present.history import Past
+from ...present.history import SharedHistory
 from ..context import Context, Ctx
 from ..models import fabric as m
 from ..models.common import Node, Port
@@ -64,7 +64,7 @@ class FabricState:
             self._network = made
         return made
 
-    def past(self, past: Past, at_ns: int, window_ns: int, cluster: bool) -> Network:
+    def past(self, past: SharedHistory, at_ns: int, window_ns: int, cluster: bool) -> Network:
         """The network at a past moment. Raises HistoryError."""
         key = at_ns, window_ns, cluster
         with self._lock:
@@ -164,7 +164,7 @@ async def _answered(
     at_ns = moment("at", at) or time.time_ns()
     window_ns = int((window or WINDOW_SECONDS) * 1e9)
 
-    def work(past: Past, _: threading.Event) -> T:
+    def work(past: SharedHistory, _: threading.Event) -> T:
         return show(state.past(past, at_ns, window_ns, cluster), False)
 
     return await context.query(request, work)
@@ -188,7 +188,7 @@ async def timeline(
         raise HTTPException(400, "since: expected a time before until")
     seconds = max(0.001, (until_ns - since_ns) / 1e9 / buckets)
 
-    def work(past: Past, _: threading.Event) -> m.FabricTimeline:
+    def work(past: SharedHistory, _: threading.Event) -> m.FabricTimeline:
         table = past.history().activity(metric, bucket_seconds=seconds, start=since_ns, end=until_ns)
         return m.FabricTimeline(
             since=when(since_ns),

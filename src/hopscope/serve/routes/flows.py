@@ -24,7 +24,7 @@ from ...present.flows.hops import (
 from ...present.flows.paths import path_at, path_object, path_periods
 from ...present.flows.rows import FlowRows, State, Sums, flow_rows, live_sums, past_flows
 from ...present.flows.search import FlowSearch, parse_search
-from ...present.history import Past, flow_key
+from ...present.history import SharedHistory, flow_key
 from ...present.select import FlowFilter, order_of
 from ..context import Context, Ctx
 from ..models import common as m
@@ -88,7 +88,7 @@ async def flows(
 
     start_ns, end_ns = moment("since", since), moment("until", until)
 
-    def page(found: FlowRows, past: Past | None) -> m.FlowPage:
+    def page(found: FlowRows, past: SharedHistory | None) -> m.FlowPage:
         at = order_of(found.records, sort, order == "desc", offset, limit)
         live = found.records[at[at < found.live]]
         sums: dict[int, Sums] = {}
@@ -127,7 +127,7 @@ async def groups(
     port, a flow is in the group of each of its hops.
     """
 
-    def page(found: FlowRows, _: Past | None) -> f.FlowGroups:
+    def page(found: FlowRows, _: SharedHistory | None) -> f.FlowGroups:
         made = grouping.group(found, by, context.state)
         items = [
             grouping.group_object(made, at, by, found, context.state, context.names)
@@ -171,7 +171,7 @@ async def paths(
     """The present path, and every path in history, with the time of each change."""
     start_ns, end_ns = moment("since", since), moment("until", until)
 
-    def work(past: Past, _: threading.Event) -> f.FlowPaths:
+    def work(past: SharedHistory, _: threading.Event) -> f.FlowPaths:
         number = int(flow_id, 16)
         found, truncated = context.kept.of(
             ("paths", number, since, until),
@@ -204,7 +204,7 @@ async def hops(
     """
     at_ns, _ = moment("at", at), moment("since", since)
 
-    def work(past: Past, _: threading.Event) -> f.FlowHops:
+    def work(past: SharedHistory, _: threading.Event) -> f.FlowHops:
         number = int(flow_id, 16)
         row = _live(context, flow_id) if at_ns is None else None
         values = _values(context, past, number, since, None if at_ns is None else at_ns + 1)
@@ -246,7 +246,7 @@ async def series(
     """Values that detection stored for the flow and for each of its hops."""
     _, end_ns = moment("since", since), moment("until", until)
 
-    def work(past: Past, _: threading.Event) -> f.FlowSeries:
+    def work(past: SharedHistory, _: threading.Event) -> f.FlowSeries:
         values = _values(context, past, int(flow_id, 16), since, end_ns)
         row = _live(context, flow_id)
         if row is None and values.flow is None:
@@ -266,14 +266,14 @@ async def series(
 
 async def _found(
     context: Context, request: Request, search: FlowSearch, state: State, since: str, until: str | None,
-    page: Callable[[FlowRows, Past | None], T],
+    page: Callable[[FlowRows, SharedHistory | None], T],
 ) -> T:  # fmt: skip
     """An answer from the matching flows; history is only read if past flows are requested."""
     start_ns, end_ns = moment("since", since), moment("until", until)
     if state == "live":
         return await context.scan(lambda: page(flow_rows(context.state, search), None))
 
-    def work(past: Past, _: threading.Event) -> T:
+    def work(past: SharedHistory, _: threading.Event) -> T:
         found = context.kept.of(
             ("flows", search, since, until),
             KEPT_SECONDS,
@@ -297,7 +297,7 @@ def _live(context: Context, flow_id: str) -> np.void | None:
 
 
 def _values(
-    context: Context, past: Past, number: int, start: str | None = None, end_ns: int | None = None
+    context: Context, past: SharedHistory, number: int, start: str | None = None, end_ns: int | None = None
 ) -> FlowValues:
     return context.kept.of(
         ("values", number, start, end_ns),
@@ -311,7 +311,7 @@ def _path_now(context: Context, row: np.void) -> list[dict[str, Any]] | None:
     return [node_object(context.names, node) for node in nodes[nodes != NO_NODE].tolist()] or None
 
 
-def _path_at(context: Context, past: Past, number: int, at_ns: int) -> tuple[int, ...]:
+def _path_at(context: Context, past: SharedHistory, number: int, at_ns: int) -> tuple[int, ...]:
     """Nodes of the last path in history at a moment."""
     return context.kept.of(
         ("path at", number, at_ns), KEPT_SECONDS, lambda: path_at(past.history(), number, at_ns)

@@ -12,7 +12,7 @@ from ...base.names import Names
 from ...history.reading.filters import Filters
 from ...labels.state import NEVER
 from ...present.events import when, wide
-from ...present.history import Past, safe
+from ...present.history import SharedHistory, safe
 from ...present.labels.ports import spanned
 from ...present.labels.tracked import latencies, passes, path_of
 from ...present.select import FlowFilter
@@ -132,7 +132,7 @@ async def history(
     """Mean and highest latency and queue of each port's labels (`label.period_seconds`), newest first."""
     chosen = _chosen(context, since, until, node)
 
-    def work(past: Past, _: threading.Event) -> m.LabelHistory:
+    def work(past: SharedHistory, _: threading.Event) -> m.LabelHistory:
         table = past.history().labels(limit=limit, **chosen)
         return m.LabelHistory(
             items=[_record(row, context.names) for row in table.rows()], truncated=table.truncated
@@ -149,7 +149,7 @@ async def coverage_history(
     """Mean and lowest coverage of each period (`label.period_seconds`), newest first."""
     chosen = _chosen(context, since, until)
 
-    def work(past: Past, _: threading.Event) -> m.CoverageHistory:
+    def work(past: SharedHistory, _: threading.Event) -> m.CoverageHistory:
         table = past.history().coverage(limit=limit, **chosen)
         return m.CoverageHistory(
             items=[m.CoverageRecord.model_validate(row) for row in table.rows()], truncated=table.truncated

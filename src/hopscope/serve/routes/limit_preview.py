@@ -10,7 +10,7 @@ from fastapi import HTTPException, Request
 from pydantic import ValidationError
 
 from ...present.events import when
-from ...present.history import Past
+from ...present.history import SharedHistory
 from ...present.series.places import limits_at, unit_of
 from ...present.series.preview import Proposal, preview
 from ...settings.limits import MetricLimits
@@ -46,7 +46,7 @@ async def preview_limits(
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
 
-    def work(past: Past, _: threading.Event) -> m.LimitPreview:
+    def work(past: SharedHistory, _: threading.Event) -> m.LimitPreview:
         what = preview(past.history(), found.limits, asked, since_ns, until_ns)
         changed = found.change is not None and found.change.time_ns > what.since_ns
         return m.LimitPreview(

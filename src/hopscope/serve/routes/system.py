@@ -18,10 +18,10 @@ from ...present.events import when, wide
 from ..context import Context, Ctx
 from ..models import system as m
 from ..readiness import everything
-from ..system.book import Book
 from ..system.counters import Count, meaning
 from ..system.destinations import destinations_of
 from ..system.disk import disk_of
+from ..system.readings import Readings
 from .router import api_router
 
 router = api_router("system")
@@ -59,9 +59,9 @@ async def counters(context: Ctx) -> m.Counters:
     """All counters with their meaning and their rate over the last seconds."""
 
     def work() -> m.Counters:
-        with Book.of(context) as book:
+        with Readings.of(context) as readings:
             return m.Counters(
-                time=when(time.time_ns()), items=[_counter(each) for each in book.counters.counts()]
+                time=when(time.time_ns()), items=[_counter(each) for each in readings.counters.counts()]
             )
 
     return await context.run(work)
@@ -77,11 +77,11 @@ def _system(context: Context) -> m.System:
     folder, state = context.folder, context.state
     owner = read_owner(folder)
     needed, more = everything(state, folder, context.stores, context.access.certificate)
-    with Book.of(context) as book:
+    with Readings.of(context) as readings:
         processes = [
-            m.Process(**asdict(process), cpu_ratio=share) for process, share in book.processes.read()
+            m.Process(**asdict(process), cpu_ratio=share) for process, share in readings.processes.read()
         ]
-        history = _history(context, book)
+        history = _history(context, readings)
     started = owner.get("started_ns")
     return m.System(
         time=when(time.time_ns()),
@@ -120,7 +120,7 @@ def _system(context: Context) -> m.System:
     )
 
 
-def _history(context: Context, book: Book) -> m.HistoryState | None:
+def _history(context: Context, readings: Readings) -> m.HistoryState | None:
     try:
         disk = disk_of(context.state, context.folder)
     except OSError:
@@ -131,7 +131,7 @@ def _history(context: Context, book: Book) -> m.HistoryState | None:
         kept_bytes=disk.kept_bytes,
         parts={part: m.Files(files=files, bytes=size) for part, (files, size) in disk.parts.items()},
         retention=m.Retention.model_validate(disk.retention) if disk.retention else None,
-        oldest=book.reach.oldest(),
+        oldest=readings.reach.oldest(),
         failing=disk.failing,
         waiting_events=wide(disk.waiting_events),
         lost_events=wide(disk.lost_events),
@@ -160,8 +160,8 @@ def _sink(context: Context) -> m.Sink:
     settings = owner.get("sink")
     if not settings:
         return m.Sink(enabled=False, settings=None, interfaces=[], threshold_increase=0.0, counters={})
-    with Book.of(context) as book:
-        found = [each for each in book.counters.counts() if each.process == "workers"]
+    with Readings.of(context) as readings:
+        found = [each for each in readings.counters.counts() if each.process == "workers"]
     by_name: dict[str, list[m.ProcessCounter]] = {}
     for each in found:
         by_name.setdefault(each.counter.name, []).append(_counter(each))

@@ -72,7 +72,7 @@ def meaning(counter: Counter) -> str:
     return member_descriptions(members).get(label, "") if label in members.__members__ else ""
 
 
-class CounterBook:
+class CounterReadings:
     """Reads the counters of all processes, and remembers readings for rates. One thread uses it at a time."""
 
     def __init__(self, state: CollectorState, stores: Path) -> None:

@@ -14,7 +14,7 @@ from ...history.files.names import damaged_files
 from ...history.writing.space import kept_bytes
 from ...memory.data_folder import read_owner
 from ...present.collector_state import CollectorState
-from ...present.history import Past
+from ...present.history import SharedHistory
 
 _PARTS = ("journal", "segments", "distributions")
 _OLDEST_SECONDS = 10.0
@@ -78,7 +78,7 @@ def _sizes(folder: Path) -> Iterator[int]:
 class Reach:
     """How far history reaches back. One thread uses it at a time."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: SharedHistory) -> None:
         self._past = past
         self._oldest: str | None = None
         self._looked_at: float | None = None

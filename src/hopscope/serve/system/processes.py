@@ -10,7 +10,7 @@ from ...present.collector_state import RATE_SECONDS
 from ...present.processes import Process, processes_of
 
 
-class ProcessBook:
+class ProcessReadings:
     """Reads processes, and remembers a reading of their CPU times. One thread uses it at a time."""
 
     def __init__(self, folder: Path) -> None:

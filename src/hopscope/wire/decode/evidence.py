@@ -21,7 +21,7 @@ from ..address import address
 from ..dialect import DEFAULT, Dialect, layouts
 from ..reasons import Reason
 from ..records import FRAME, Carried, FrameBatch, Have, Link
-from .plain import Found, hop_values, read_plain
+from .plain import DecodedReport, hop_values, read_plain
 
 REPORTS = 64
 """Number of frames with reports that are examined."""
@@ -288,7 +288,7 @@ def _read(dialect: Dialect, kept: list[tuple[bytes, np.void]], sources: list[str
     reading = Reading(dialect, _differences(dialect))
     times: dict[int, list[tuple[int, int]]] = defaultdict(list)
     values = 0
-    of_frame: dict[int, list[Found]] = defaultdict(list)
+    of_frame: dict[int, list[DecodedReport]] = defaultdict(list)
     for found in read_plain(_batch(kept), dialect):
         of_frame[found.row.packet].append(found)
     for at, (raw, frame) in enumerate(kept):
@@ -308,7 +308,9 @@ def _read(dialect: Dialect, kept: list[tuple[bytes, np.void]], sources: list[str
     return reading
 
 
-def _report(found: Found, frame: np.void, reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
+def _report(
+    found: DecodedReport, frame: np.void, reading: Reading, times: dict[int, list[tuple[int, int]]]
+) -> float:
     """Worth of one report, or of one packet with INT."""
     row = found.row
     if row.reason:
@@ -382,7 +384,7 @@ def _hop(hop: Any, reading: Reading, seen: Counter[str]) -> None:
                 seen["no hop latency, though there are timestamps"] += 1
 
 
-def _leaves_out(raw: bytes, found: Found, dialect: Dialect) -> bool:
+def _leaves_out(raw: bytes, found: DecodedReport, dialect: Dialect) -> bool:
     """Whether items of the first hop on the wire have nonzero bits that only this dialect leaves out."""
     row = found.row
     kind = _KINDS.get(row.int_version)

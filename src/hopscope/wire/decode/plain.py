@@ -20,7 +20,7 @@ hop_values = attrgetter(*list(HOP.names or ()))
 
 
 @dataclass(slots=True)
-class Found:
+class DecodedReport:
     """One report, or one packet with INT: objects with the fields of REPORT and HOP."""
 
     row: Any
@@ -52,13 +52,13 @@ class PlainDecoder:
             trails,
         )
 
-    def read(self, batch: FrameBatch) -> Iterator[Found]:
+    def read(self, batch: FrameBatch) -> Iterator[DecodedReport]:
         """The reports of all frames as objects."""
         reports, hops, _ = self._run(batch, np.zeros((1, 0), np.uint64))
         for row in reports:
             end = row.first_hop + row.hop_count
             own = hops[end] if row.carried & Carried.OWN_HOP and not row.reason else None
-            yield Found(row, hops[row.first_hop : end], own)
+            yield DecodedReport(row, hops[row.first_hop : end], own)
 
     def _run(self, batch: FrameBatch, trails: npt.NDArray[np.uint64]) -> tuple[list[Any], list[Any], int]:
         frame_class = plain.record_class(FRAME)
@@ -80,6 +80,6 @@ def decode_plain(batch: FrameBatch, dialect: Dialect = DEFAULT) -> ReportBatch:
     return _decoder(dialect).decode(batch)
 
 
-def read_plain(batch: FrameBatch, dialect: Dialect = DEFAULT) -> Iterator[Found]:
+def read_plain(batch: FrameBatch, dialect: Dialect = DEFAULT) -> Iterator[DecodedReport]:
     """Reports of all frames as objects, without compiling anything."""
     return _decoder(dialect).read(batch)

@@ -30,7 +30,7 @@ class DtaParser:
         self._kernels = dta_kernel
         self._readonly = readonly
         self._rules = readonly(rules())
-        self._ports = looked_for(port).table()
+        self._ports = dialect_of_port(port).table()
         self._reports = np.zeros(frames, DTA)
         self._words = self._reports.view(np.uint64)  # a view of records costs 1 us
         self.frames: Records = np.zeros(0, FRAME)
@@ -97,6 +97,6 @@ def rules() -> npt.NDArray[np.uint64]:
 
 
 @lru_cache(maxsize=8)
-def looked_for(port: int) -> Dialect:
+def dialect_of_port(port: int) -> Dialect:
     """A dialect whose reports go to one UDP port."""
     return replace(DEFAULT, ports=(port,))

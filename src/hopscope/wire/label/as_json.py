@@ -13,7 +13,7 @@ import numpy as np
 from .. import layout
 from ..address import address
 from ..buffer import Buffer
-from ..dta.parser import looked_for
+from ..dta.parser import dialect_of_port
 from ..errors import WireError
 from ..headers.datagram import Datagram, find_datagram
 from ..headers.ethernet import Ip, pull_ip
@@ -38,7 +38,7 @@ def label_objects(
     `labels` are in path order, as LabelItem; labels of the published code have their own fields.  Rejected
     frames have `error` and the bytes of the frame.
     """
-    dialect = looked_for(port)
+    dialect = dialect_of_port(port)
     for number, frame in enumerate(batch.frames, batch.first_packet):
         start, link = int(frame["offset"]), int(frame["link"])
         raw = batch.arena[start : start + int(frame["length"])].tobytes()

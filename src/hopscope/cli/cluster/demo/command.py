@@ -19,9 +19,9 @@ from ...options.declare import Options, option
 from ...output.printer import Summary, SummaryOption
 
 if TYPE_CHECKING:
+    from .demo_cluster import DemoCluster
     from .member import Member
     from .view import Story
-    from .whole import WholeCluster
 
 SEEN = 1000
 """Number of events in the last answer before the kill; all of them must reach the lake."""
@@ -71,10 +71,10 @@ def demo(options: DemoOptions) -> None:
     Exit status 1: the proof failed; 2: it could not start.
     """
     from ...demo.folder import temporary_folder
+    from .demo_cluster import DemoCluster
     from .place import Loopback, choose
     from .programs import find
     from .view import Story, summary
-    from .whole import WholeCluster
 
     if sys.platform != "linux":
         raise HopscopeError("collectors need Linux")
@@ -89,7 +89,7 @@ def demo(options: DemoOptions) -> None:
     with ExitStack() as stack:
         stack.callback(story.close)
         place = Loopback() if options.loopback else choose()
-        cluster = WholeCluster(place, stack.enter_context(temporary_folder()), programs, stack)
+        cluster = DemoCluster(place, stack.enter_context(temporary_folder()), programs, stack)
         cluster.on_turn = turn
         result = _Demo(options, cluster, story).run()
         story.close()
@@ -99,7 +99,7 @@ def demo(options: DemoOptions) -> None:
     raise typer.Exit(int(not result["holds"]))
 
 
-def _keep(cluster: WholeCluster, story: Story, options: DemoOptions) -> None:
+def _keep(cluster: DemoCluster, story: Story, options: DemoOptions) -> None:
     """Print commands to try, and keep the cluster running until Ctrl-C."""
     first = cluster.first
     inside = cluster.place.command("router")
@@ -116,7 +116,7 @@ def _keep(cluster: WholeCluster, story: Story, options: DemoOptions) -> None:
 class _Demo:
     """The course of the demo: load, a kill, a restart, the proof."""
 
-    def __init__(self, options: DemoOptions, cluster: WholeCluster, story: Story) -> None:
+    def __init__(self, options: DemoOptions, cluster: DemoCluster, story: Story) -> None:
         self._options, self._cluster, self._story = options, cluster, story
 
     def run(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class _Demo:
         for member in cluster.members.values():
             story.say(member.name, f"collects, its route is announced; page {member.url}")
         cluster.start_fabric(options.rate, options.seed)
-        from .whole import LEAVES
+        from .demo_cluster import LEAVES
 
         story.say("fabric", f"{LEAVES} leaf switches send {options.rate:,.0f} reports/s")
         self._load(options.load_seconds)
@@ -145,7 +145,7 @@ class _Demo:
 
     def _load(self, seconds: float) -> None:
         """Let the fabric send for `seconds`, and report what each member received."""
-        from .whole import Poller
+        from .demo_cluster import Poller
 
         cluster = self._cluster
         with Poller(cluster.first) as poller:
@@ -161,7 +161,7 @@ class _Demo:
         self._story.say("load", "; ".join(parts))
 
     def _kill(self, victim: Member) -> dict[str, Any]:
-        from .whole import Poller
+        from .demo_cluster import Poller
 
         cluster, story = self._cluster, self._story
         before = cluster.owners()
@@ -205,7 +205,7 @@ class _Demo:
         }
 
     def _start_again(self, victim: Member, killed: dict[str, Any]) -> dict[str, Any]:
-        from .whole import COMPILE_SECONDS, Poller
+        from .demo_cluster import COMPILE_SECONDS, Poller
 
         cluster = self._cluster
         begin = time.monotonic()
@@ -265,7 +265,7 @@ class _Demo:
         }
 
 
-def _grown(base: dict[str, dict[str, int]], cluster: WholeCluster) -> set[str]:
+def _grown(base: dict[str, dict[str, int]], cluster: DemoCluster) -> set[str]:
     """Switches of which one of these members has received reports since `base`."""
     return {
         source

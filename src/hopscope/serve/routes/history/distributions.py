@@ -9,7 +9,7 @@ from fastapi import Query, Request
 
 from ....detect.distributions.quantiles import By
 from ....present.distributions import distribution_object
-from ....present.history import Past
+from ....present.history import SharedHistory
 from ...context import Ctx
 from ...models import distributions as d
 from ..parameters import Moment, Ports, moment
@@ -45,7 +45,7 @@ async def distributions(
     start, end = (moment(name, text) for name, text in (("since", since), ("until", until)))
     nodes = [context.node(each) for each in node or ()]
 
-    def work(past: Past, _: threading.Event) -> d.DistributionPage:
+    def work(past: SharedHistory, _: threading.Event) -> d.DistributionPage:
         found = past.history().distributions(
             start=start,
             end=end,

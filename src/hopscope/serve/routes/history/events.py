@@ -14,9 +14,9 @@ from ....lake.cursor import PATTERN
 from ....operators.silences import first_match
 from ....present.events import when
 from ....present.feed import parse_cursor
-from ....present.history import Past
+from ....present.history import SharedHistory
 from ....present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
-from ...access.identity import lasts
+from ...access.identity import still_authorized
 from ...context import Context, Ctx, client_of
 from ...live.stream import stream
 from ...models import common as m
@@ -75,7 +75,7 @@ async def events(
         context, kind, metric, node, port, flow, prefix, moment("since", since), moment("until", until)
     )
 
-    def work(past: Past, _: threading.Event) -> m.EventPage:
+    def work(past: SharedHistory, _: threading.Event) -> m.EventPage:
         rows, following = past.events(chosen, limit, oldest_first, after)
         silences = silences_of(context).all()
         for row in rows if silences else ():
@@ -112,7 +112,7 @@ async def histogram(
     chosen = _chosen(context, kind, metric, node, port, flow, prefix, start_ns, end_ns)
     seconds = _round((end_ns - start_ns) / 1e9 / buckets)
 
-    def make(past: Past) -> m.EventHistogram:
+    def make(past: SharedHistory) -> m.EventHistogram:
         counts = sorted(past.counts(chosen, seconds).items())
         items = [m.EventCount(time=begin, kind=kind, count=count) for (begin, kind), count in counts]
         return m.EventHistogram(since=when(start_ns), until=when(end_ns), bucket_seconds=seconds, items=items)
@@ -144,7 +144,7 @@ async def past_flows(
         context, None, None, node, port, flow, prefix, moment("since", since), moment("until", until)
     )
 
-    def work(past: Past, _: threading.Event) -> m.PastFlows:
+    def work(past: SharedHistory, _: threading.Event) -> m.PastFlows:
         rows, truncated = past.flows(chosen, limit, context.state)
         return m.PastFlows(items=[m.PastFlow.model_validate(row) for row in rows], truncated=truncated)
 
@@ -174,5 +174,7 @@ async def live(
     chosen = _chosen(context, kind, metric, node, port, flow, prefix)
     client = client_of(request)
     context.reject_further_stream(client)
-    frames = stream(context, client, chosen, parse_cursor(last_event_id), partial(lasts, request.scope))
+    frames = stream(
+        context, client, chosen, parse_cursor(last_event_id), partial(still_authorized, request.scope)
+    )
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})

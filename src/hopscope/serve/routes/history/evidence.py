@@ -10,13 +10,13 @@ from fastapi import HTTPException, Path, Query, Request
 
 from ....base.errors import HopscopeError
 from ....detect.alarms import place_key
-from ....detect.evidence.reader import Kept
+from ....detect.evidence.reader import StoredReport
 from ....detect.flows.reading.state import queues_by_port
 from ....detect.places import UNKNOWN, ports_of_events
 from ....detect.records import NO_NODE, OF_SOURCE
 from ....present import evidence
 from ....present.events import all_wide, when
-from ....present.history import Past
+from ....present.history import SharedHistory
 from ....present.select import EventFilter
 from ....settings.dialects import named
 from ....wire.address import address
@@ -48,7 +48,7 @@ async def event(context: Ctx, request: Request, id: EventId, member: Member = No
     if that is open.
     """
 
-    def work(past: Past, _: threading.Event) -> e.EventDetail:
+    def work(past: SharedHistory, _: threading.Event) -> e.EventDetail:
         found = _event(context, id)
         one = found[0]
         before, after = _around(past, found)
@@ -68,7 +68,7 @@ async def event(context: Ctx, request: Request, id: EventId, member: Member = No
     return await context.query(request, work)
 
 
-def _around(past: Past, event: Records) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+def _around(past: SharedHistory, event: Records) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """Events before one (newest first) and after it, at its switch and port, or else of its flow."""
     one, node = event[0], int(event["node_id"][0])
     if node != NO_NODE and int(one["kind"]) not in OF_SOURCE:
@@ -116,7 +116,7 @@ async def event_evidence(context: Ctx, id: EventId, member: Member = None) -> e.
     return await context.run(work)
 
 
-def _datagram(context: Context, kept: Kept, hop: int) -> dict[str, object]:
+def _datagram(context: Context, kept: StoredReport, hop: int) -> dict[str, object]:
     one = kept.datagrams[hop]
     dialect, why = _dialect(context, one.dialect)
     row = None if dialect is None else evidence.report_in(kept, hop, dialect)

@@ -13,7 +13,7 @@ from ....base.names import Names
 from ....detect.distributions.quantiles import By
 from ....present import distributions as shown
 from ....present.events import when, wide
-from ....present.history import Past
+from ....present.history import SharedHistory
 from ....present.series import over_time
 from ....present.series.bursts import Burst, Search, bursts
 from ....present.series.heat_map import Sort, find_highest
@@ -32,7 +32,7 @@ from ..router import api_router
 router = api_router("series")
 
 A = TypeVar("A")
-Work = Callable[[Past, threading.Event], A]
+Work = Callable[[SharedHistory, threading.Event], A]
 _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
 """Bounds of the time for which an answer is cached, a quarter of its buckets' width."""
 MOST_CELLS = 8000
@@ -72,11 +72,11 @@ async def series(
     if metric == "flow_latency" and flow is None:
         raise HTTPException(400, "flow: not given, expected the id of a flow")
     port = None if metric == "buffer_occupancy" else port
-    asked = over_time.Asked(metric, node_id, port, queue, None if flow is None else int(flow, 16))
+    asked = over_time.SeriesQuery(metric, node_id, port, queue, None if flow is None else int(flow, 16))
     samples = _samples(context, request)
     limits = await _limits(context, metric, node_id)
 
-    def make(past: Past) -> s.Series:
+    def make(past: SharedHistory) -> s.Series:
         found = over_time.series(past.history(), asked, over, samples)
         names = context.names
         return s.Series(
@@ -120,7 +120,7 @@ async def heatmap(
     samples = None if metric == DROP else _samples(context, request)
     limits = await _limits(context, metric, nodes[0] if len(nodes) == 1 else None)
 
-    def make(past: Past) -> s.HeatMap:
+    def make(past: SharedHistory) -> s.HeatMap:
         history = past.history()
         total, found, sampled_ns = find_highest(history, metric, over, rows, sort, samples, nodes)
         return s.HeatMap(
@@ -177,7 +177,7 @@ async def find_bursts(
         limit=limit,
     )
 
-    def make(past: Past) -> s.Bursts:
+    def make(past: SharedHistory) -> s.Bursts:
         total, found, truncated = bursts(past.history(), search)
         items = [_burst(context.names, each) for each in found]
         return s.Bursts(since=when(start), until=when(end), total=total, items=items, truncated=truncated)
@@ -214,7 +214,7 @@ async def distribution_history(
         "by": _view(node_id, port, queue),
     }
 
-    def make(past: Past) -> s.DistributionHistory:
+    def make(past: SharedHistory) -> s.DistributionHistory:
         history = past.history()
         found = history.distributions(**chosen, bucket_ns=over.width_ns)
         whole = history.distributions(**chosen)
@@ -235,7 +235,7 @@ async def distribution_history(
 
 
 def _kept(
-    context: Context, request: Request, make: Callable[[Past], A], over: Buckets | None = None
+    context: Context, request: Request, make: Callable[[SharedHistory], A], over: Buckets | None = None
 ) -> Work[A]:
     """Work for a query that many viewers ask again and again: it is done once for all of them."""
     seconds = _LEAST_SECONDS if over is None else min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))

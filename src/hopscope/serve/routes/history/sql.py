@@ -16,8 +16,8 @@ from fastapi import HTTPException, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from ....history.errors import HistoryError
-from ....present.history import Past, safe
-from ....present.spreadsheet import inert
+from ....present.history import SharedHistory, safe
+from ....present.spreadsheet import escape_formula
 from ...context import Context, Ctx
 from ...models import sql as m
 from ...models.common import Cluster
@@ -92,7 +92,7 @@ async def sql(context: Ctx, request: Request, query: m.Query) -> Response:
 class _Answer:
     """A table, its rows as JSON, and (from `Context.query`) the members of a cluster that answered."""
 
-    def __init__(self, context: Context, past: Past, query: m.Query, gone: threading.Event) -> None:
+    def __init__(self, context: Context, past: SharedHistory, query: m.Query, gone: threading.Event) -> None:
         begin = time.monotonic()
         rows = min(query.limit, context.settings.sql_rows)
         self.table: Table = past.sql(query.sql, rows, context.settings, gone)
@@ -148,7 +148,7 @@ def _csv(table: Table) -> Iterator[str]:
     """
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(map(inert, table.columns))
+    writer.writerow(map(escape_formula, table.columns))
     for number, row in enumerate(zip(*table.lists(), strict=True), 1):
         writer.writerow([_cell(value) for value in row])
         if number % _ROWS_AT_A_TIME == 0:
@@ -163,4 +163,4 @@ def _cell(value: Any) -> Any:
         return str(value).lower()
     if isinstance(value, list | dict):
         return json.dumps(value)
-    return value if value is None or isinstance(value, int | float | Decimal) else inert(str(value))
+    return value if value is None or isinstance(value, int | float | Decimal) else escape_formula(str(value))

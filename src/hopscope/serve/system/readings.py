@@ -6,26 +6,26 @@ import threading
 from types import TracebackType
 
 from ..context import Context
-from .counters import CounterBook
+from .counters import CounterReadings
 from .disk import Reach
-from .processes import ProcessBook
+from .processes import ProcessReadings
 
 
-class Book:
+class Readings:
     """The readings of one application; used with `with`, which locks out other threads."""
 
     def __init__(self, context: Context) -> None:
-        self.counters = CounterBook(context.state, context.stores)
-        self.processes = ProcessBook(context.folder)
+        self.counters = CounterReadings(context.state, context.stores)
+        self.processes = ProcessReadings(context.folder)
         self.reach = Reach(context.past)
         self._lock = threading.Lock()
 
     @staticmethod
-    def of(context: Context) -> Book:
-        """The book of an application."""
-        return context.made(Book)
+    def of(context: Context) -> Readings:
+        """The readings of an application."""
+        return context.made(Readings)
 
-    def __enter__(self) -> Book:
+    def __enter__(self) -> Readings:
         self._lock.acquire()
         return self
 

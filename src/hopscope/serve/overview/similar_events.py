@@ -21,7 +21,7 @@ Shown = tuple[tuple[dict[str, Any], int], ...]
 """Events as API objects, each with the number of similar ones in its second; newest first."""
 
 
-class Joined:
+class SimilarEvents:
     """The newest events; similar events of different flows within a second are joined and counted."""
 
     def __init__(self) -> None:

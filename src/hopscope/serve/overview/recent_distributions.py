@@ -20,7 +20,7 @@ _GAP_SECONDS = WINDOW_SECONDS / _COPIES
 
 
 @dataclass(frozen=True, slots=True)
-class Recently:
+class RecentDistributions:
     """Distributions of the last seconds."""
 
     parts: tuple[Distribution, ...] = ()
@@ -36,7 +36,7 @@ class Recently:
         return f"in the last {round(self.seconds)} s" if self.seconds else "so far"
 
 
-class Recent:
+class RecentReader:
     """Reads the distributions of a collector every EVERY_SECONDS."""
 
     def __init__(self, state: CollectorState) -> None:
@@ -44,9 +44,9 @@ class Recent:
         self._reader: DistributionReader | None = None
         self._copies: deque[tuple[float, dict[int, ShardCounts]]] = deque(maxlen=_COPIES)
         self._due = 0.0
-        self._recently = Recently()
+        self._recently = RecentDistributions()
 
-    def snapshot(self, now: float | None = None) -> Recently:
+    def snapshot(self, now: float | None = None) -> RecentDistributions:
         """The newest result, the same object until there is a newer one; `now`: in s."""
         now = time.monotonic() if now is None else now
         if now >= self._due:
@@ -65,7 +65,7 @@ class Recent:
             self._reader = None
             return {}
 
-    def _window(self, counts: dict[int, ShardCounts], now: float) -> Recently:
+    def _window(self, counts: dict[int, ShardCounts], now: float) -> RecentDistributions:
         before = self._copies[0] if self._copies else None
         if counts and (before is None or now - self._copies[-1][0] >= _GAP_SECONDS):
             self._copies.append((now, counts))
@@ -74,4 +74,4 @@ class Recent:
             old = None if before is None else before[1].get(shard)
             parts += (each.since(old) or each).distributions()
         seconds = 0.0 if before is None else now - before[0]
-        return Recently(tuple(grouped(parts, "queue")), seconds, bool(counts))
+        return RecentDistributions(tuple(grouped(parts, "queue")), seconds, bool(counts))

@@ -13,10 +13,10 @@ from ..block import EventBlock
 from ..rendering import Column
 
 WINDOW = 1 << 17
-"""Twins that are at most this many events apart get different numbers."""
+"""DuplicatePoints that are at most this many events apart get different numbers."""
 
 
-class Twins:
+class DuplicatePoints:
     """Counts, for each event, the earlier events of its shard with the same tags and time.
 
     Flow records have the time of the last report, but are written when the flow expires or is evicted, so

@@ -18,7 +18,7 @@ from ...lake.status import read_marks
 from ...settings.collector import Settings
 
 
-def keep_numbers(folder: Path, settings: Settings, notify: Callable[[str], None]) -> None:
+def reserve_numbers(folder: Path, settings: Settings, notify: Callable[[str], None]) -> None:
     """Have the journals of a data folder continue after the last exported number of each shard. Call it while
     no events wait in memory for the disk.
     """

@@ -7,7 +7,7 @@ from ...detect.links import read_links
 from ...settings.collector import Settings
 
 
-def check_needed(settings: Settings) -> None:
+def check_requirements(settings: Settings) -> None:
     """Raises HopscopeError if the file of names or of links cannot be read, a store has wrong options, or a
     package to reach devices, the cluster, the lake, Redis or a destination is missing.
     """

@@ -11,7 +11,7 @@ from .membership.members import as_text
 from .process import Context, Part
 
 
-class Applying(Part):
+class ConfigurationApplier(Part):
     """`configuration`: applies each new revision, all or nothing; the record states the revision in force."""
 
     name = "configuration"

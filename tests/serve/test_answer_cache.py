@@ -1,4 +1,4 @@
-"""Kept answers stay within one budget, however many are watched."""
+"""AnswerCache answers stay within one budget, however many are watched."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hopscope.serve import kept
-from hopscope.serve.kept import BUDGET, LONGEST_SECONDS, WATCHED_SECONDS, Kept
+from hopscope.serve import answer_cache
+from hopscope.serve.answer_cache import BUDGET, LONGEST_SECONDS, WATCHED_SECONDS, AnswerCache
 from support.waiting import HANG_SECONDS
 
 
@@ -30,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(kept, "time", made)
+    monkeypatch.setattr(answer_cache, "time", made)
     return made
 
 
@@ -38,7 +38,7 @@ class Asked:
     """Answers that take some seconds to make."""
 
     def __init__(self, clock: Clock) -> None:
-        self.clock, self.kept = clock, Kept()
+        self.clock, self.kept = clock, AnswerCache()
         self.made: Counter[str] = Counter()
 
     def ask(self, query: str, seconds: float, takes: float) -> int:
@@ -101,7 +101,7 @@ def test_an_answer_that_is_being_made_is_not_made_twice() -> None:
     """Two threads ask the same: the second waits for the first, while a third gets the answer to another
     query.
     """
-    kept_answers, free, made = Kept(), threading.Event(), Counter[str]()
+    kept_answers, free, made = AnswerCache(), threading.Event(), Counter[str]()
 
     def slow() -> int:
         made["slow"] += 1
@@ -122,7 +122,7 @@ def test_waiting_for_a_processor_is_no_work(monkeypatch: pytest.MonkeyPatch) -> 
     """An answer that took 10 s on a busy machine, and 0.1 s of a processor, is kept for 0.4 s then."""
     monotonic, thread_time = iter([0.0, 0.0, 0.0, 10.0]), iter([5.0, 5.1])
     busy = SimpleNamespace(monotonic=lambda: next(monotonic), thread_time=lambda: next(thread_time))
-    monkeypatch.setattr(kept, "time", busy)
-    answers = Kept()
+    monkeypatch.setattr(answer_cache, "time", busy)
+    answers = AnswerCache()
     assert answers.of("a", 0.0, lambda: 1) == 1
     assert answers._answers["a"].until == pytest.approx(10 + 0.1 / BUDGET)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def many(count: int, what: str) -> str:
+def plural(count: int, what: str) -> str:
     """A count with its noun: 1 packet, 2,000 packets."""
     return f"{count:,} {what}{'s' * (count != 1)}"

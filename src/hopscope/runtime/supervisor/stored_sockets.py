@@ -50,7 +50,7 @@ def _address(handle: socket.socket) -> str:
     return with_port(*name[:2]) if isinstance(name, tuple) else str(name)
 
 
-class KeptSockets:
+class StoredSockets:
     """The sockets of UDP listeners: those of an earlier process if they fit, otherwise new ones."""
 
     def __init__(self, service: Service, listeners: Sequence[ListenSettings]) -> None:

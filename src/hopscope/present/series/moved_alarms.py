@@ -17,7 +17,7 @@ _KINDS = (Kind.NEW_KEY.label, Kind.CHANGE.label, Kind.CLEARED.label)
 """Kinds of events whose value comes from a report at the time of the event."""
 
 
-def end_elsewhere(history: HistoryLike, found: Sequence[Interval], filters: Filters) -> bool:
+def end_moved_alarms(history: HistoryLike, found: Sequence[Interval], filters: Filters) -> bool:
     """End alarms of queues and ports that no report ended: each ends with the first value from another member
     that is not above its limit, since the sources of the place have moved to that member. Returns whether
     some events were not read.
@@ -46,14 +46,14 @@ def end_elsewhere(history: HistoryLike, found: Sequence[Interval], filters: Filt
     return table.truncated
 
 
-def ended_elsewhere(history: HistoryLike, filters: Filters) -> set[tuple[str, int, int | None]]:
+def places_of_moved_alarms(history: HistoryLike, filters: Filters) -> set[tuple[str, int, int | None]]:
     """Metric, switch and port of places where members have open alarms, all of which have ended according to
     another member.
     """
     kinds: Filters = {**filters, "kinds": (Kind.RAISED.label, Kind.CLEARED.label)}
     table = history.events(limit=MOST_VALUES, **kinds)
     opened = [alarm for alarm in alarms(reversed(list(event_rows(table)))) if alarm.end_ns is None]
-    end_elsewhere(history, opened, filters)
+    end_moved_alarms(history, opened, filters)
     still = {_port(alarm) for alarm in opened if alarm.end_ns is None}
     return set(map(_port, opened)) - still
 

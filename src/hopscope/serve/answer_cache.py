@@ -32,7 +32,7 @@ class _Answer:
     """Time of the last request."""
 
 
-class Kept:
+class AnswerCache:
     """A few answers by query; safe to use from several threads. A thread that asks a query waits if
     another thread is already answering it.
     """

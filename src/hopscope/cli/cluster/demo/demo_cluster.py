@@ -34,7 +34,7 @@ LEAVES = 60
 """Switches that send reports: the leaves."""
 
 
-class WholeCluster:
+class DemoCluster:
     """A cluster with its servers and fabric. `start_…` starts the parts; all end with `stack`."""
 
     def __init__(self, place: Place, folder: Path, programs: Mapping[str, str], stack: ExitStack) -> None:
