@@ -18,7 +18,8 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import Topology, parse_topology
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.library.interface import Reports, read
+from hopscope.library.batches import Reports
+from hopscope.library.interface import read
 from hopscope.wire.craft.frames import Frame, craft, frame_batch
 from hopscope.wire.records import FrameBatch, Link
 

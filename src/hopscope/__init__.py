@@ -21,16 +21,9 @@ if TYPE_CHECKING:
     from .base.errors import HopscopeError
     from .base.names import Names
     from .detect.records import Kind, Metric
-    from .library.interface import (
-        Capture,
-        Collection,
-        Events,
-        Hops,
-        Reports,
-        announce_compilation,
-        detect_events,
-        read,
-    )
+    from .library.batches import Events, Hops, Reports
+    from .library.following import Following
+    from .library.interface import Capture, Collection, announce_compilation, detect_events, read
     from .library.interface import open_folder as open
     from .library.samples import sample
     from .settings.collector import Settings
@@ -43,14 +36,15 @@ _HOME = {
     "Capture": "library.interface",
     "Collection": "library.interface",
     "DetectSettings": "settings.detect",
-    "Events": "library.interface",
-    "Hops": "library.interface",
+    "Events": "library.batches",
+    "Following": "library.following",
+    "Hops": "library.batches",
     "HopscopeError": "base.errors",
     "Kind": "detect.records",
     "Metric": "detect.records",
     "MetricLimits": "settings.limits",
     "Names": "base.names",
-    "Reports": "library.interface",
+    "Reports": "library.batches",
     "Settings": "settings.collector",
     "ThresholdSettings": "settings.limits",
     "announce_compilation": "library.interface",
@@ -64,6 +58,7 @@ __all__ = [
     "Collection",
     "DetectSettings",
     "Events",
+    "Following",
     "Hops",
     "HopscopeError",
     "Kind",

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hopscope.detect.clock import TICK_NS, CaptureClock
-from hopscope.library.interface import Reports, detect_events
+from hopscope.library.batches import Reports
+from hopscope.library.interface import detect_events
 from hopscope.settings.detect import DetectSettings
 from hopscope.wire.records import FRAME, FrameBatch
 

@@ -17,7 +17,7 @@ import hopscope
 from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
 from hopscope.library import interface
-from hopscope.library.interface import Events, Hops, Reports
+from hopscope.library.batches import Events, Hops, Reports
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
 from hopscope.wire.decode import plain
