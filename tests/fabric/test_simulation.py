@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hopscope.detect.postcards.joiner import Joiner
 from hopscope.fabric.faults import make_fault
 from hopscope.fabric.instructions import INSTRUCTIONS, fields_of
 from hopscope.fabric.queueing import Departures
@@ -17,6 +18,7 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import MODES, ReportModel, Switches
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine
 from hopscope.fabric.traffic import TrafficModel
+from hopscope.settings.postcards import PostcardSettings
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.records import Carried, Flag, Kind, Link, ReportBatch
 from hopscope.wire.versions import REPORT_VERSIONS
@@ -70,6 +72,21 @@ def test_frames_decode_to_the_truth(version: str, group: int, mode: str, link: L
     assert truth.hops["hop_latency"].max() > 800
     if group > 1:
         assert truth.reports["index"].max() == group - 1
+
+
+@pytest.mark.parametrize("mode", ["mx", "xd"])
+def test_grouped_postcards_join_in_path_order(mode: str) -> None:
+    """Groups of reports arrive out of order; the TTL of each postcard's packet still tells its hop."""
+    simulation = Simulation(TREE, model_of("2.0", group=8, mode=mode))
+    decoded = decode_plain(simulation.frames(simulation.step(0.08), Link.ETHERNET))
+    joiner = Joiner(PostcardSettings(window_ms=1000.0))
+    several = 0
+    for part in [*joiner.update(decoded), *joiner.flush()]:
+        for row in part.reports[part.reports["flags"] & Flag.JOINED > 0]:
+            hops = part.hops[row["first_hop"] : row["first_hop"] + row["hop_count"]]
+            several += len(hops) > 1
+            assert (np.diff(hops["ingress_time"].astype(np.int64)) > 0).all()
+    assert several > 100
 
 
 def test_the_last_window_may_be_shorter() -> None:

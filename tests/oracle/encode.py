@@ -188,7 +188,8 @@ def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: boo
         ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, type_))
     ethernet.push_ip(out, Ip(
         version, int(row["src_hi"]) << 64 | int(row["src_lo"]), int(row["dst_hi"]) << 64 | int(row["dst_lo"]),
-        proto, length, dscp=dscp if stack else 0, identification=int(row["packet_id"]) & 0xFFFF,
+        proto, length, dscp=dscp if stack else 0, ttl=int(row["ttl"]) or 64,
+        identification=int(row["packet_id"]) & 0xFFFF,
     ))  # fmt: skip
     if proto == layout.PROTOCOL_TCP:
         ethernet.push_tcp(out, Tcp(int(row["sport"]), int(row["dport"])))

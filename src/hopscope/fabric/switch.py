@@ -33,6 +33,8 @@ MODES = ("md", "mx", "xd")
 """INT modes: embed data, embed instructions, export data."""
 MAX_INT_HOPS = 8
 """Remaining hop count that INT sources write."""
+HOST_TTL = 64
+"""TTL of packets as hosts send them; each switch decrements it."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _IDENTITY = np.dtype(
     [(name, REPORT[name]) for name in ("node_id", "hw_id", "source_lo", "index", "sequence", "packet")]
@@ -112,6 +114,8 @@ class Switches:
             reports["first_hop"] = np.arange(len(packets))
             reports["ingress_time"] = hops["ingress_time"]
             reports["packet_id"] = packets["number"] % 0xFFFF + 1
+            used = (packets["path"] >= 0).cumsum(axis=1)[np.arange(len(packets)), stage]
+            reports["ttl"] = HOST_TTL + 2 - used  # the host and the reporting switch do not count
         reports["time_ns"] = self.model.epoch_ns + packets["time"] // PS_NS
         reports["version"] = self.version
         reports["kind"] = np.where(dropped, Kind.DROP, Kind.INT)

@@ -247,8 +247,9 @@ def put_inner(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, ba
         marked = dscp
     length = max(U64(row.inner_length), end - start)
     identification = U64(row.packet_id) & U64(0xFFFF)
+    ttl = U64(row.ttl) if row.ttl else put.TTL
     at = put.put_ip(
-        out, start, version, proto, length, marked, U64(0), identification,
+        out, start, version, proto, length, marked, U64(0), identification, ttl,
         row.src_hi, row.src_lo, row.dst_hi, row.dst_lo
     )  # fmt: skip
     if proto == UDP:

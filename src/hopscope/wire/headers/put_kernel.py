@@ -95,7 +95,7 @@ def put_ethernet(out: Any, at: Any, type_: Any) -> Any:
 @kernel
 def put_ip(
     out: Any, at: Any, version: Any, protocol: Any, length: Any, dscp: Any, whole: Any, identification: Any,
-    src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any
+    ttl: Any, src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any
 ) -> Any:  # fmt: skip
     """Write an IPv4 or IPv6 header of a packet of `length` bytes; `whole`: don't fragment;
     `identification`: 16 bits, IPv4 only. Returns the offset after it.
@@ -103,7 +103,7 @@ def put_ip(
     if version == U64(6):
         put_word(out, at, IPV6_VERSION, bits(IPV6_VERSION, U64(6)) | bits(IPV6_DSCP, dscp))
         payload = bits(IPV6_LENGTH, length - SIZE_IPV6)
-        put_word(out, at, IPV6_LENGTH, payload | bits(IPV6_NEXT, protocol) | bits(IPV6_TTL, TTL))
+        put_word(out, at, IPV6_LENGTH, payload | bits(IPV6_NEXT, protocol) | bits(IPV6_TTL, ttl))
         put64(out, at + IPV6_SOURCE, src_hi)
         put64(out, at + IPV6_SOURCE + U64(8), src_lo)
         put64(out, at + IPV6_TARGET, dst_hi)
@@ -113,7 +113,7 @@ def put_ip(
     first = bits(IPV4_VERSION, U64(4)) | bits(IPV4_WORDS, U64(5)) | bits(IPV4_DSCP, dscp)
     first |= bits(IPV4_LENGTH, length)
     second = bits(IPV4_ID, identification) | bits(IPV4_WHOLE, whole)
-    third = bits(IPV4_TTL, TTL) | bits(IPV4_PROTOCOL, protocol)
+    third = bits(IPV4_TTL, ttl) | bits(IPV4_PROTOCOL, protocol)
     total = halves(first) + halves(second) + halves(third) + halves(source) + halves(target)
     put_word(out, at, IPV4_VERSION, first)
     put_word(out, at, IPV4_ID, second)
@@ -141,7 +141,7 @@ def put_outer(
     """
     at = put_ethernet(out, start, IPV6 if six else IPV4)
     version = U64(6) if six else U64(4)
-    at = put_ip(out, at, version, UDP, end - at, U64(0), U64(1), U64(0), src_hi, src_lo, dst_hi, dst_lo)
+    at = put_ip(out, at, version, UDP, end - at, U64(0), U64(1), U64(0), TTL, src_hi, src_lo, dst_hi, dst_lo)
     put_udp(out, at, sport, dport, end - at)
     if check or six:
         if not six:
