@@ -34,7 +34,7 @@ from hopscope.history.query import History
 from hopscope.history.writing import archive as archive_module
 from hopscope.history.writing.archive import MERGE, archive_once, run
 from hopscope.history.writing.journal import JournalWriter, read_journals
-from hopscope.history.writing.retention import STEP_NS, AgeClock
+from hopscope.history.writing.retention import LEAD_NS, AgeClock
 from hopscope.history.writing.space import free_bytes
 from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.settings.collector import Settings
@@ -237,9 +237,9 @@ def test_a_clock_that_jumps_deletes_nothing() -> None:
     clock = AgeClock(lambda: wall[0], lambda: running[0])
     assert clock.now_ns() == 10**18
     wall[0] += 30 * 86_400 * 10**9
-    assert clock.now_ns() == 10**18 + STEP_NS
+    assert clock.now_ns() == 10**18 + LEAD_NS
     running[0] += 86_400 * 10**9
-    assert clock.now_ns() == 10**18 + STEP_NS + 86_400 * 10**9
+    assert clock.now_ns() == 10**18 + LEAD_NS + 86_400 * 10**9
     wall[0] = 10**18 - 10**15
     assert clock.now_ns() == 10**18 - 10**15
 

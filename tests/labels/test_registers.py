@@ -23,7 +23,7 @@ def test_what_one_writes_another_reads(tmp_path: Path) -> None:
     seen = Registers.attach(path)
     assert list(zip(seen.node.tolist(), seen.number.tolist(), strict=True)) == sorted(PORTS)
     assert written.set_shift(70_000, 65_535, 7)
-    assert written.set_flag(1, 3, True)
+    written.flag[written.row(1, 3)] = 1
     written.set_loss(2, 1, 0.25)
     written.count(PortCounter.LABELS)[written.row(2, 1)] += np.uint64(5)
     assert seen.shift.tolist() == [0, 0, 0, 7]
@@ -41,7 +41,6 @@ def test_ports_that_there_are_not() -> None:
     assert registers.rows([1, 2, 1, 0, 99_999], [1, 1, 2, 0, 1]).tolist() == [0, 2, -1, -1, -1]
     assert registers.rows([1], [(1 << 16) + 1]).tolist() == [-1]
     assert not registers.set_shift(1, 2, 3)
-    assert not registers.set_flag(9, 9, True)
     assert not registers.shift.any()
     assert not registers.flag.any()
     with pytest.raises(RegistersError, match="found port 2 of switch 1"):

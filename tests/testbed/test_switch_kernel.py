@@ -87,7 +87,7 @@ def test_registers_are_obeyed() -> None:
     assert move(switch, 3, [frame]).blocks == []
     registers.set_shift(2, 2, 3)
     assert len(move(switch, 3, [frame, frame]).blocks) == 1
-    registers.set_flag(2, 2, True)
+    registers.flag[registers.row(2, 2)] = 1
     (datagram,) = move(switch, 3, [frame] * 5).blocks
     assert len(read_blocks(datagram)[0]) == 5
     registers.set_loss(2, 2, 0.25)

@@ -27,11 +27,9 @@ _FLAGS, _QUEUE_REPORT = 11, np.uint8(0x40)
 """Byte of a datagram with the flags of its first report (Report 2.0), and the flag Q."""
 
 
-def report_batch(
-    count: int, hops: int, fields: int, flows: int, sequence: int = 0, seed: int = 1
-) -> ReportBatch:
+def report_batch(count: int, hops: int, fields: int, flows: int, sequence: int = 0) -> ReportBatch:
     """`count` Reports 2.0 of one sink, over `flows` flows in random order, each with a path of its own."""
-    random = np.random.default_rng(seed + sequence)
+    random = np.random.default_rng(1 + sequence)
     return reports_of(random.integers(flows, size=count, dtype=np.uint32), hops, fields, sequence)
 
 

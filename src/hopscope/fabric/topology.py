@@ -99,7 +99,6 @@ class LeafSpine(Topology):
         spines: int,
         hosts: int = 4,
         rate: int = DEFAULT_RATE,
-        uplink_rate: int | None = None,
     ) -> None:
         super().__init__()
         if not 2 <= leaves <= 256 or not 1 <= spines <= 64 or not 1 <= hosts <= 128:
@@ -117,7 +116,7 @@ class LeafSpine(Topology):
             [f"host-{leaf}-{h}" for leaf, h in places],
             rate,
         )
-        uplink = uplink_rate or 4 * rate
+        uplink = 4 * rate
         for leaf, spine in product(range(leaves), range(spines)):
             self._link(leaf, hosts + 1 + spine, leaves + spine, 1 + leaf, uplink, 1, 3)
         self._seal()

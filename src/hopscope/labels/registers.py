@@ -114,13 +114,6 @@ class Registers:
             self.shift[row] = shift
         return bool(row >= 0)
 
-    def set_flag(self, node: int, number: int, on: bool) -> bool:
-        """Set whether a port labels every packet; False: unknown port."""
-        (row,) = self.rows(node, number)
-        if row >= 0:
-            self.flag[row] = on
-        return bool(row >= 0)
-
     def set_loss(self, node: int, number: int, share: float) -> None:
         """Set the share of a port's frames that are lost. Raises RegistersError."""
         if not 0 <= share <= 1:

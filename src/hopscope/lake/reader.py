@@ -53,11 +53,9 @@ class LakeReader:
     While a query is waiting for the lake beyond its deadline, all other queries fail at once.
     """
 
-    def __init__(
-        self, settings: LakeSettings, *, memory_bytes: int = 1024**3, threads: int | None = None
-    ) -> None:
+    def __init__(self, settings: LakeSettings, *, memory_bytes: int = 1024**3) -> None:
         self.settings = settings
-        self._begin = Begin(settings, memory_bytes, threads or 2)
+        self._begin = Begin(settings, memory_bytes, threads=2)
         self._process = Child(f"{__package__}.reader_process", begin=self._began)
         self._prepared = 0
         """Pid of the process that is prepared."""

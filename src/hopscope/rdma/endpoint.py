@@ -17,7 +17,7 @@ from ..wire.roce.frames import RoceFrames
 from ..wire.roce.records import ROCE, Opcode, RoceFlag
 from . import management
 from .advertisement import Advertisement, AdvertisementError, Renewal, decode_moved
-from .connection import Accept, Connection, ConnectionState, HandshakeLimits, service_of
+from .connection import Accept, Connection, ConnectionState, service_of
 from .handshake import Connections
 from .memory_table import MemoryTable, RdmaError
 from .queue_pair import QueuePairs
@@ -100,7 +100,7 @@ class Endpoint:
 
     def __init__(
         self, own: str, *, table: MemoryTable | None = None, notices: Region | None = None,
-        any_ip_id: bool = False, any_icrc: bool = False, limits: HandshakeLimits | None = None,
+        any_ip_id: bool = False, any_icrc: bool = False,
     ) -> None:  # fmt: skip
         self.packets = 0
         self.answers = 0
@@ -110,7 +110,7 @@ class Endpoint:
         self.pairs = QueuePairs()
         self.responder = Responder(self.table, self.pairs, notices)
         self.services: dict[int, Callable[[Connection], Accept | CmReject]] = {}
-        self.connections = Connections(number_of(own), self.services, limits or HandshakeLimits())
+        self.connections = Connections(number_of(own), self.services)
         self.sessions: dict[int, Session] = {}
         """Sessions by own queue pair."""
         self._reorder = ReorderBuffer(self.pairs, self.responder.counts)

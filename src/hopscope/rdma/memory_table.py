@@ -54,11 +54,6 @@ class MemoryTable:
         row[0] = (address, len(memory), key, target, access, 1)
         return row
 
-    def of_target(self, target: int) -> Records:
-        """The MEMORY_REGION of a target, one row."""
-        found = np.flatnonzero((self.rows["used"] == 1) & (self.rows["target"] == target))
-        return self.rows[found[0] : found[0] + 1]
-
     def retarget(self, key: int, memory: npt.NDArray[np.uint8]) -> None:
         """Map a key to another memory (a new epoch). Raises RdmaError."""
         row = self.rows[key % ROWS]

@@ -32,9 +32,7 @@ class Responder:
     message.
     """
 
-    def __init__(
-        self, table: MemoryTable, pairs: QueuePairs, notices: Region | None = None, rows: int = 4096
-    ) -> None:
+    def __init__(self, table: MemoryTable, pairs: QueuePairs, notices: Region | None = None) -> None:
         self.table = table
         self.pairs = pairs
         self.counts = np.zeros(len(RoceReason), np.uint64)
@@ -46,7 +44,7 @@ class Responder:
         self._ring = None if notices is None else RingWriter(notices)
         self._fill = np.zeros(5, np.uint64)
         self._dirty = np.zeros(ROWS, np.uint32)
-        self._allocate(rows)
+        self._allocate(4096)
 
     def _allocate(self, rows: int) -> None:
         self._rows = rows

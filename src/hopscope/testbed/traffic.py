@@ -30,6 +30,7 @@ SOURCE_PORTS = 16
 """Number of sockets of a sender: it has as many flows to each host, so that ECMP can spread them."""
 HEADERS = {4: 28, 6: 48}
 """Bytes of IP and UDP headers by IP version."""
+PINGS = 3
 NICE = -10
 _SLICE_SECONDS = 0.002
 _DRAIN_SECONDS = 0.5
@@ -247,9 +248,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def ping(
-    client: Host, server: Host, *, version: int = 4, count: int = 3, flags: Sequence[str] = ()
-) -> tuple[int, float]:
+def ping(client: Host, server: Host, *, version: int = 4, flags: Sequence[str] = ()) -> tuple[int, float]:
     """Ping one host from another; returns the number of replies, and their mean time, s (0 without one).
 
     Raises HopscopeError if ping itself fails.
@@ -257,10 +256,10 @@ def ping(
     if not shutil.which("ping"):
         raise TestbedError("ping: not found on this machine, expected iputils-ping to be installed")
     address = server.ipv6 if version == 6 else server.ipv4
-    words = ["ip", "netns", "exec", client.namespace, "ping", "-n", "-c", str(count), "-i", "0.02", "-w", "3"]
+    words = ["ip", "netns", "exec", client.namespace, "ping", "-n", "-c", str(PINGS), "-i", "0.02", "-w", "3"]
     done = subprocess.run([*words, *flags, address], capture_output=True, text=True, check=False, timeout=30)
     answers = re.search(r"(\d+) received", done.stdout)
     if answers is None:
         raise TestbedError(f"ping at {client.name}: {done.stderr.strip() or done.stdout.strip()}")
     mean = re.search(r"= [\d.]+/([\d.]+)/", done.stdout)
-    return min(int(answers[1]), count), float(mean[1]) / 1000 if mean else 0.0
+    return min(int(answers[1]), PINGS), float(mean[1]) / 1000 if mean else 0.0

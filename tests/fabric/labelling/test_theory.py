@@ -96,7 +96,6 @@ def test_share_labelled_by_base_a() -> None:
     assert theory.label_share(0.1) == theory.run_out(0.0, 0.1) == pytest.approx(1 / 11)
     assert theory.label_share(0.1, "periodic") == pytest.approx(1 / 11)
     assert theory.label_share(0.15, "periodic") == pytest.approx(1 / 7)
-    assert theory.labelling_period(0.05, 0.001) == pytest.approx(0.051)
 
 
 @pytest.mark.parametrize(("sigma", "hops"), [(0.002, 1), (0.004, 3)])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ...direct.stores.keys import KEY_FORMS
 from ..options.declare import Commands, Key, Options, option
 from ..options.network import SeedOption, TopologyOption
 from ..options.settings import FolderOptions, LogOptions, StoreOptions, StoresOptions
@@ -114,8 +115,7 @@ def query(
         list[str],
         typer.Argument(
             metavar="KEY…",
-            help="0x and hexadecimal digits, a number (4 bytes; 7:2 takes 2), an address, "
-            "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +.",
+            help=f"{KEY_FORMS}.",
         ),
     ],
     options: LookUpOptions,

@@ -43,7 +43,7 @@ MOST_MISSING = 1 << 20
 """A larger jump in the block numbers is not trusted: the sender could claim anything."""
 SAME_NS = 10_000_000_000
 """The clock offset is the minimum over the last 10 to 20 s."""
-STEP_NS = 1_000_000_000
+LATE_NS = 1_000_000_000
 """If a block arrives later than expected by this much, a clock was set, or NATS was unreachable."""
 _KEPT = np.uint8(Flag.DROPPED | Flag.CONGESTED | Flag.TRACKED | Flag.INTERMEDIATE)
 
@@ -145,7 +145,7 @@ class Arrivals:
     def ahead_ns(self, sent_ns: int, now_ns: int) -> int:
         """The offset that converts the sender's times to this member's clock, which shows `now_ns`."""
         gap = now_ns - sent_ns
-        if self._least is None or gap - self._least > STEP_NS:
+        if self._least is None or gap - self._least > LATE_NS:
             self._least, self._next, self._since_ns = gap, None, now_ns
         self._least = min(self._least, gap)
         if not 0 <= now_ns - self._since_ns < SAME_NS:

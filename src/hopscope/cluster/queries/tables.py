@@ -114,16 +114,14 @@ def read_distributions(answer: Answer) -> Counts:
         raise DamagedAnswerError(f"its answer is damaged: no distributions: {error}") from None
 
 
-def table_of(
-    rows: Sequence[Row], columns: Sequence[str], *, truncated: bool, after: str | None = None
-) -> Table:
+def table_of(rows: Sequence[Row], columns: Sequence[str], *, truncated: bool) -> Table:
     """A table of rows, with times as text, as in `Table.rows`."""
     found = {}
     for name in columns:
         column = np.empty(len(rows), object)
         column[:] = [row.get(name) for row in rows]
         found[name] = column
-    return Table(found, truncated, after)
+    return Table(found, truncated)
 
 
 def _body(answer: Answer) -> dict[str, Any]:

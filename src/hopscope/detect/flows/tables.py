@@ -57,11 +57,6 @@ def memory_bytes(settings: DetectSettings) -> int:
     )
 
 
-def bytes_per_flow() -> float:
-    """Bytes of state of one flow: its record, its 8 inline hops and its share of a row of tags."""
-    return FLOW.itemsize + INLINE_HOPS * HOP_STATE.itemsize + FLOW_ROW.itemsize / WAYS
-
-
 def region_path(folder: Path, shard: int, kind: str) -> Path:
     """File of a worker's region."""
     return folder / f"worker-{shard}.{kind}"

@@ -20,9 +20,9 @@ class PacketStacks:
         """Maximum number of switches of a path; further ones are cut off."""
         self._waiting = np.zeros(0, OBSERVATION)
 
-    def at_sinks(self, observations: Records, field: str) -> tuple[Records, npt.NDArray[np.uint32]]:
-        """Observations at sinks, and `field` at every switch of the packet's path. Returns OBSERVATION
-        [sinks] and uint32 [sinks, hops]; 0 after the path's end.
+    def at_sinks(self, observations: Records) -> tuple[Records, npt.NDArray[np.uint32]]:
+        """Observations at sinks, and the switches of the packet's path. Returns OBSERVATION [sinks] and
+        uint32 [sinks, hops]; 0 after the path's end.
         """
         all_seen = np.concatenate([self._waiting, observations])
         sinks = all_seen[all_seen["is_sink"] == 1]
@@ -32,7 +32,7 @@ class PacketStacks:
         on_path = all_seen[done & (all_seen["hop"] > 0) & (all_seen["hop"] <= self.hops)]
         stacks = np.zeros((len(packets), self.hops), np.uint32)
         stacks[np.searchsorted(packets, on_path["packet"]), on_path["hop"].astype(np.int64) - 1] = on_path[
-            field
+            "switch"
         ]
         self._waiting = all_seen[~done & ~dropped][-MAX_WAITING:]
         return sinks, stacks[row.reshape(-1)]

@@ -15,7 +15,7 @@ from .store import StoreError
 _FLOW = re.compile(r"(?P<src>.+),(?P<dst>[^,]+),(?P<proto>\w+),(?P<sport>\d+),(?P<dport>\d+)")
 _NUMBER = re.compile(r"(?P<value>\d+)(:(?P<bytes>[1-8]))?")
 MAX_KEY_BYTES = 255
-EXPECTED = (
+KEY_FORMS = (
     "0x and hexadecimal digits, a number (4 bytes; 7:2 takes 2), an address, "
     "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +"
 )
@@ -72,7 +72,7 @@ def _part(part: str, text: str, is_folded: bool) -> bytes:
             )
         return _packed(ipaddress.ip_address(part), is_folded)
     except (ValueError, OverflowError):
-        raise StoreError(f"key {text!r}: found {part!r}, expected {EXPECTED}") from None
+        raise StoreError(f"key {text!r}: found {part!r}, expected {KEY_FORMS}") from None
 
 
 def _packed(address: ipaddress.IPv4Address | ipaddress.IPv6Address, is_folded: bool) -> bytes:

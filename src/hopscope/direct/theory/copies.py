@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from .key_write import Floats, Outcomes, Rule, average, check_match, outcomes, verdict
+from .key_write import Floats, Outcomes, Rule, average, check_match, verdict
 
 
 def copies_present(reports: npt.ArrayLike, copies: int) -> Floats:
@@ -47,24 +47,22 @@ def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: f
     return Outcomes(**sums)
 
 
-def best_copies(load: npt.ArrayLike, max_copies: int = 4, *, oldest: bool = False) -> npt.NDArray[np.int64]:
-    """The N from 1 to `max_copies` with the highest success: mean over keys, or of the oldest key."""
-    found = [
-        (outcomes(load, n, 32) if oldest else average(load, n, 32)).correct for n in range(1, max_copies + 1)
-    ]
+def best_copies(load: npt.ArrayLike, max_copies: int = 4) -> npt.NDArray[np.int64]:
+    """The N from 1 to `max_copies` with the highest success, as a mean over keys."""
+    found = [average(load, n, 32).correct for n in range(1, max_copies + 1)]
     return np.asarray(np.argmax(np.stack(found), axis=0) + 1)
 
 
-def optimum(max_copies: int = 4, *, oldest: bool = False) -> list[tuple[int, float]]:
+def optimum(max_copies: int = 4) -> list[tuple[int, float]]:
     """The best N and the load up to which it is best, from low loads to high; the last load is infinity."""
     bounds: list[tuple[int, float]] = []
     loads = np.geomspace(1e-4, 16, 400)
-    best = best_copies(loads, max_copies, oldest=oldest)
+    best = best_copies(loads, max_copies)
     for i in np.flatnonzero(np.diff(best)):
         low, high = float(loads[i]), float(loads[i + 1])
         for _ in range(50):
             middle = (low + high) / 2
-            if best_copies(middle, max_copies, oldest=oldest) == best[i]:
+            if best_copies(middle, max_copies) == best[i]:
                 low = middle
             else:
                 high = middle

@@ -184,12 +184,11 @@ def average(
     copies: int,
     bits: float,
     rule: Rule | str = Rule.PLURALITY,
-    consensus: int = 1,
 ) -> Outcomes:
     """The mean of `outcomes` over all keys of a store: ages from 0 to `load` (DTA Fig. 12, DART Fig. 3)."""
 
     def of(age: Floats) -> Floats:
-        found = outcomes(age, copies, bits, rule, consensus)
+        found = outcomes(age, copies, bits, rule)
         return np.stack([found.correct, found.wrong, found.empty, found.conflict])
 
     return Outcomes(*mean_over_ages(of, load, copies))

@@ -15,7 +15,7 @@ from ..files.names import BESIDE, SegmentFile, damaged_files, list_segments, not
 from ..files.period_files import PeriodFile, list_files
 from .space import free_bytes, kept_bytes
 
-STEP_NS = 3600 * 10**9
+LEAD_NS = 3600 * 10**9
 """How far the system's clock may run ahead of the machine's running time before ages follow the latter."""
 
 
@@ -34,7 +34,7 @@ class AgeClock:
 
     def now_ns(self) -> int:
         """Nanoseconds since 1970."""
-        return min(self._wall(), self._running() + self._ahead_ns + STEP_NS)
+        return min(self._wall(), self._running() + self._ahead_ns + LEAD_NS)
 
 
 _clock = AgeClock()

@@ -10,20 +10,15 @@ from ...labels.state import COVERAGE, FILE_NAME, LABEL_ROW, LabelReader, LabelRu
 from ...memory.region_cache import CachedRegion
 from ...wire.records import Records
 
+MEAN_SECONDS = 10.0
 
-def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> int:
+
+def spanned(rows: Records, telemetry_ns: int) -> int:
     """Number of telemetry intervals from the first of COVERAGE [intervals] to the last, including missing
     ones.
-
-    `since_ns`: count only intervals that began after it.
     """
     begins = rows["begin_ns"] // telemetry_ns
-    if not len(begins):
-        return 0
-    first = int(begins[0])
-    if since_ns is not None:
-        first = max(first, since_ns // telemetry_ns + 1)
-    return max(0, int(begins[-1]) - first + 1)
+    return int(begins[-1] - begins[0]) + 1 if len(begins) else 0
 
 
 class Labels(CachedRegion[LabelReader]):
@@ -48,12 +43,12 @@ class Labels(CachedRegion[LabelReader]):
             reader = self._attached()
             return np.zeros(0, COVERAGE) if reader is None else reader.coverage(last)
 
-    def mean_coverage(self, seconds: float = 10.0) -> float | None:
-        """Mean coverage of the newest telemetry intervals with traffic; None without any."""
+    def mean_coverage(self) -> float | None:
+        """Mean coverage of telemetry intervals with traffic in the last MEAN_SECONDS; None without any."""
         about = self.about()
         if about is None:
             return None
-        newest = self.coverage(max(1, round(seconds * 1e9) // about.telemetry_ns))
+        newest = self.coverage(max(1, round(MEAN_SECONDS * 1e9) // about.telemetry_ns))
         busy = newest[newest["active"] > 0]
         return float((busy["reported"] / busy["active"]).mean()) if len(busy) else None
 

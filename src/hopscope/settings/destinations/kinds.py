@@ -55,8 +55,8 @@ def _settings_of(values: dict[str, Any]) -> type[ExportSettings]:
         return EXPORT_KINDS[kind]
     from importlib.metadata import entry_points
 
-    found = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    settings: type[ExportSettings] = found[kind_of(values, [*EXPORT_KINDS, *found])].load().Settings
+    added = entry_points(group=ENTRY_POINTS)  # reads the metadata of all packages
+    settings: type[ExportSettings] = added[kind_of(values, [*EXPORT_KINDS, *added.names])].load().Settings
     return settings
 
 

@@ -16,16 +16,12 @@ from . import layout
 
 
 class Opcode(IntEnum):
-    """The primitive that a report asks for; any other number is an extension's, in the sized form."""
+    """The primitive that a report asks for; numbers from 16 on are free for extensions, in the sized form."""
 
     KEY_WRITE = 1
     APPEND = 2
     KEY_INCREMENT = 3
     POSTCARDING = 4
-
-
-FIRST_EXTENSION = 16
-"""Opcodes from here on are free for extensions of the paper."""
 
 
 class Form(IntEnum):

@@ -261,13 +261,11 @@ def _mx(buf: Buffer, shim: Shim, dialect: Dialect) -> Md:
     return md
 
 
-def push_md(
-    out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE_MD, report_version: int = 0
-) -> None:
+def push_md(out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE_MD) -> None:
     """Append the header, with the version nibble that stands for its version in `dialect`."""
     start = len(out)
     _push_md(out, md, dialect, mode)
-    versions = _layouts(dialect, md.version == 20, report_version)
+    versions = _layouts(dialect, md.version == 20, 0)
     known = [nibble for nibble in (0, 1, 2, 4, *range(16)) if versions[nibble] == md.version]
     usual = NIBBLES[md.version]
     nibble = usual if usual in known or not known else known[0]

@@ -35,7 +35,7 @@ class PathTracing(Monitor):
 
     def observe(self, observations: Records) -> Reports:
         """One report per packet that reaches its sink."""
-        sinks, stacks = self._stacks.at_sinks(observations, "switch")
+        sinks, stacks = self._stacks.at_sinks(observations)
         data = packed(*((stacks[:, hop], 4) for hop in range(self.hops)))
         return reports(KeyWriteLayout.opcode, sinks["flow"], data, redundancy=self.copies)
 

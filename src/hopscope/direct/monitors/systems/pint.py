@@ -51,7 +51,7 @@ class Pint(Monitor):
 
     def observe(self, observations: Records) -> Reports:
         """One report per packet that reaches its sink."""
-        sinks, stacks = self._stacks.at_sinks(observations, "switch")
+        sinks, stacks = self._stacks.at_sinks(observations)
         copy = (mix64(sinks["packet"] ^ _COPY) % np.uint64(self.copies)).astype(np.int64)
         switch = stacks[np.arange(len(sinks)), copy % self.hops]
         keys = packed(sinks["flow"], (copy, 1))

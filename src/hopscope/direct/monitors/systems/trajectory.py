@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import numpy.typing as npt
 
@@ -50,9 +48,3 @@ class Trajectories(Monitor):
     def query(self, store: Store, labels: Bytes, switches: npt.ArrayLike) -> Paths:
         """Paths of sampled packets, by label, over `switches`."""
         return query(store, labels, values=switches)
-
-    def frequencies(self, store: Store, labels: Bytes, switches: npt.ArrayLike) -> Counter[tuple[int, ...]]:
-        """Number of these packets per path."""
-        found = self.query(store, labels, switches)
-        paths = zip(found.path[found.found], found.length[found.found], strict=True)
-        return Counter(tuple(path[:length].tolist()) for path, length in paths)

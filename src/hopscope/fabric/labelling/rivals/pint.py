@@ -123,12 +123,3 @@ def _trial(
         if decoded.all():
             return packet
     return limit + 1
-
-
-def packets_of_baseline(hops: int) -> float:
-    """Mean number of packets if a digest identifies its switch, and only the baseline is used: n H_n (coupon
-    collector).
-    """
-    if hops < 1:
-        raise FabricError(f"a path has 1 switch or more, not {hops}")
-    return hops * float((1 / np.arange(1, hops + 1)).sum())

@@ -131,7 +131,7 @@ def walk_ends(probes: Probes) -> list[int]:
     return found
 
 
-def routes_of(topology: Topology, seed: int = 1) -> npt.NDArray[np.int32]:
+def routes_of(topology: Topology) -> npt.NDArray[np.int32]:
     """ECMP paths from one host of every edge switch to all others, [paths, STAGES] (some 200,000 at most)."""
     firsts = np.unique(topology.host_switch, return_index=True)[1]
     step = max(1, len(firsts) * topology.hosts // 200_000)
@@ -139,7 +139,7 @@ def routes_of(topology: Topology, seed: int = 1) -> npt.NDArray[np.int32]:
     apart = src != dst
     src, dst = src[apart], dst[apart]
     key = (src.astype(np.uint64) << np.uint64(32)) | dst.astype(np.uint64)
-    return topology.paths(src, dst, mix64(key ^ seed_bits(seed)))
+    return topology.paths(src, dst, mix64(key ^ seed_bits(1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,9 @@ class Stages:
     paths: npt.NDArray[np.int32]
 
 
-def stages(topology: Topology, seed: int = 1) -> Stages:
+def stages(topology: Topology) -> Stages:
     """Stages on the paths of traffic between random hosts."""
-    paths = routes_of(topology, seed)[:, 1:]
+    paths = routes_of(topology)[:, 1:]
     used = paths != NO_PORT
     inner = used & (topology.ports["peer_switch"][paths] >= 0)
     left = np.cumsum(inner[:, ::-1], axis=1)[:, ::-1]

@@ -40,9 +40,11 @@ def coverage(labels: Labels, active: Bools, telemetry: float, *, at: At = "contr
     return share(np.count_nonzero(covered, axis=1), np.count_nonzero(active, axis=1))
 
 
-def port_coverage(labels: Labels, active: Bools, telemetry: float, *, at: At = "controller") -> Floats:
-    """Share of a port's intervals with traffic in which it was covered, float64 [ports]; see `coverage`."""
-    covered = _covered(labels, active, telemetry, at)
+def port_coverage(labels: Labels, active: Bools, telemetry: float) -> Floats:
+    """Share of a port's intervals with traffic in which the controller had its label, float64 [ports]; see
+    `coverage`.
+    """
+    covered = _covered(labels, active, telemetry, "controller")
     return share(np.count_nonzero(covered, axis=0), np.count_nonzero(active, axis=0))
 
 

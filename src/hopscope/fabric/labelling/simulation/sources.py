@@ -122,14 +122,13 @@ def paths_between(
     *,
     seed: int = 1,
     flows: int = 1,
-    down: npt.ArrayLike | None = None,
 ) -> Sources:
     """ECMP routes, without sources, for `flows` flows between each pair of hosts [pairs, 2]."""
     ends = np.repeat(np.asarray(pairs, np.int64).reshape(-1, 2), flows, axis=0)
     flow = np.tile(np.arange(flows, dtype=np.uint64), len(ends) // flows)
     both = (ends[:, 0].astype(np.uint64) << np.uint64(32)) | ends[:, 1].astype(np.uint64)
     hashes = mix64(mix64(both ^ seed_bits(seed)) + flow)
-    routes, starts = unicast_routes(topology, topology.paths(ends[:, 0], ends[:, 1], hashes, down))
+    routes, starts = unicast_routes(topology, topology.paths(ends[:, 0], ends[:, 1], hashes))
     return Sources(starts=starts, routes=routes, pairs=ends, hashes=hashes)
 
 

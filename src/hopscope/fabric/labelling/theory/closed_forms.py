@@ -42,8 +42,8 @@ def probe_probability(interval: float, wait: float, telemetry: float, sigma: flo
     """
     _positive(interval=interval, telemetry=telemetry)
     spread = sigma * sqrt(2 * _hops(hops))
-    late = interval + _at_least(0, wait=wait) - telemetry
-    if _at_least(0, sigma=sigma) == 0:
+    late = interval + _not_negative(wait=wait) - telemetry
+    if _not_negative(sigma=sigma) == 0:
         return 0.5 if late == 0 else float(late < 0)
     return 1 - phi(late / spread)
 
@@ -58,8 +58,8 @@ def window_coverage(
     T_i = T is near 1 - T_p / T, not below 1/2 as P_t is. Exact while updates keep their order.
     """
     _positive(interval=interval, telemetry=telemetry)
-    mean = interval + _at_least(0, wait=wait)
-    spread = _at_least(0, sigma=sigma) * sqrt(2 * _hops(hops))
+    mean = interval + _not_negative(wait=wait)
+    spread = _not_negative(sigma=sigma) * sqrt(2 * _hops(hops))
     late = mean - telemetry
     if spread == 0:
         return 1 - max(0.0, late) / mean
@@ -90,7 +90,7 @@ def lossy_coverage(interval: float, wait: float, telemetry: float, loss: float) 
     A window has n or n + 1 labels, n = floor(T_i / (T + T_p)), n + 1 with the probability of the fraction.
     """
     _positive(interval=interval, telemetry=telemetry)
-    labels = telemetry / (interval + _at_least(0, wait=wait))
+    labels = telemetry / (interval + _not_negative(wait=wait))
     whole = floor(labels)
     more = labels - whole
     lost = _share(loss=loss)
@@ -260,11 +260,6 @@ def labelled_packets(labels: npt.ArrayLike) -> float:
     return 1 - float(np.asarray(labels, np.float64)[0])
 
 
-def labelling_period(interval: float, gap: float, arrivals: str = "poisson") -> float:
-    """Mean time between the labels of a Base A port whose packets are `gap` apart: T + T_p (4.1, 4.2)."""
-    return gap / label_share(gap / _positive(interval=interval, gap=gap), arrivals)
-
-
 # --------------------------------------------------------------------------------------------------- checks
 
 
@@ -294,10 +289,10 @@ def _positive(**values: float) -> float:
     return next(iter(values.values()))
 
 
-def _at_least(least: float, **values: float) -> float:
+def _not_negative(**values: float) -> float:
     for name, value in values.items():
-        if not (isfinite(value) and value >= least):
-            raise TheoryError(f"{name} is {least:g} or more, not {value:g}")
+        if not (isfinite(value) and value >= 0):
+            raise TheoryError(f"{name} is 0 or more, not {value:g}")
     return next(iter(values.values()))
 
 
