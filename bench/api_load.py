@@ -100,7 +100,7 @@ class Period:
 
 def pid_of(collector: Supervisor) -> int:
     """Process id of the process that answers."""
-    return next(int(member.status()["pid"]) for member in collector.members if member.name == "serve")
+    return next(int(managed.status()["pid"]) for managed in collector.processes if managed.name == "serve")
 
 
 def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:

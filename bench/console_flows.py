@@ -53,7 +53,7 @@ def measure(bench: Bench, collector: Supervisor, rounds: int) -> None:
     """Every query some times: the first answer, and the usual one."""
     base = f"{str(collector.url).rstrip('/')}/api/v0/flows"
     live = ask(f"{base}/groups?by=proto")[1]["flows"]
-    pid = next(int(member.status()["pid"]) for member in collector.members if member.name == "serve")
+    pid = next(int(managed.status()["pid"]) for managed in collector.processes if managed.name == "serve")
     for query, asked in QUERIES.items():
         first, found = ask(base + asked)
         before = cpu_ns(pid)

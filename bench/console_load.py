@@ -92,7 +92,7 @@ class Period:
 
 def pid_of(collector: Supervisor, name: str) -> int:
     """Process id of a role."""
-    return next(int(member.status()["pid"]) for member in collector.members if member.name == name)
+    return next(int(managed.status()["pid"]) for managed in collector.processes if managed.name == name)
 
 
 def measure(collector: Supervisor, seconds: float) -> Period:

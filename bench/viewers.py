@@ -49,7 +49,7 @@ async def viewers(url: str) -> None:
 
 def worker_cpu_ns(collector: Supervisor) -> int:
     """Processor time of the worker so far, user and system; the kernel counts in ticks of 10 ms."""
-    process = next(member.process for member in collector.members if member.role == "worker")
+    process = next(managed.process for managed in collector.processes if managed.role == "worker")
     assert process is not None
     fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

@@ -70,7 +70,7 @@ def settle(collector: Supervisor) -> dict[str, int]:
 
 def worker_pid(collector: Supervisor) -> int:
     """Process id of the first worker."""
-    return next(int(member.status()["pid"]) for member in collector.members if member.name == "worker-0")
+    return next(int(managed.status()["pid"]) for managed in collector.processes if managed.name == "worker-0")
 
 
 def memory_bytes(pid: int) -> int:

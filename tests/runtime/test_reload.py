@@ -15,9 +15,9 @@ import pytest
 
 from hopscope.detect.thresholds import create_control, read_change, read_limits
 from hopscope.runtime.processes.child import send
-from hopscope.runtime.supervisor import members as module
+from hopscope.runtime.supervisor import managed_processes as module
 from hopscope.runtime.supervisor.live_limits import LiveLimits
-from hopscope.runtime.supervisor.member import Member
+from hopscope.runtime.supervisor.managed_process import ManagedProcess
 from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.runtime.supervisor.reload import CHANGEABLE, reload
 from hopscope.settings.collector import Settings
@@ -84,30 +84,30 @@ def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     one = Supervisor(Settings(data=tmp_path))
     one._limits = LiveLimits(create_control(None, one.settings.limits), one.settings)
     monkeypatch.setattr(one, "_write_owner", lambda: None)
-    monkeypatch.setattr(one.members, "launch", partial(launch, one))
-    monkeypatch.setattr(one.members, "_can_start", lambda _: True)
+    monkeypatch.setattr(one.processes, "launch", partial(launch, one))
+    monkeypatch.setattr(one.processes, "_can_start", lambda _: True)
     monkeypatch.setattr(module, "TURN_SECONDS", 0.01)
-    one.members.all = [Member("worker-0", "worker"), Member("serve", "serve")]
-    for member in one.members:
-        launch(one, member)
+    one.processes.all = [ManagedProcess("worker-0", "worker"), ManagedProcess("serve", "serve")]
+    for managed in one.processes:
+        launch(one, managed)
     yield one
     one.stop()
 
 
-def launch(supervisor: Supervisor, member: Member) -> bool:
+def launch(supervisor: Supervisor, managed: ManagedProcess) -> bool:
     """Start a process that ends when it is told to."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     code = "import os\nwhile (told := os.read(0, 65536)) and b'\"stop\"' not in told: pass"
     with theirs:
-        member.started(subprocess.Popen([sys.executable, "-Sc", code], stdin=theirs.fileno()), ours)
-    supervisor.members._follow(member)
+        managed.started(subprocess.Popen([sys.executable, "-Sc", code], stdin=theirs.fileno()), ours)
+    supervisor.processes._follow(managed)
     return True
 
 
 def test_a_reload_of_a_collector(supervisor: Supervisor) -> None:
     """Limits change without a restart of a worker; the page starts again, which counts as no failure."""
-    worker, page = supervisor.members
-    before = {member.name: member.process for member in supervisor.members}
+    worker, page = supervisor.processes
+    before = {managed.name: managed.process for managed in supervisor.processes}
     after = {"detect": {"thresholds": {"hop_latency": {"raise_above": 5}}}, "serve": {"sql_rows": 7}}
     supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, **after}), "SIGHUP")
     assert supervisor._limits is not None
@@ -129,7 +129,7 @@ def test_a_reload_of_a_collector(supervisor: Supervisor) -> None:
 def test_a_written_file_is_a_change(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names, and a token in a file, are read again, though the settings name the same files."""
     data, renewed = supervisor.settings.data, list[frozenset[str]]()
-    monkeypatch.setattr(supervisor.members, "renew", renewed.append)
+    monkeypatch.setattr(supervisor.processes, "renew", renewed.append)
     names, token = data / "names.toml", data / "token"
     names.write_text("")
     token.write_text("a-token-of-18-char\n")
@@ -149,12 +149,12 @@ def test_a_helper_that_does_not_end_is_killed(
 ) -> None:
     """It gets as long to end at a reload as at a stop."""
     monkeypatch.setattr(module, "STOP_SECONDS", 0.3)
-    page = supervisor.members.all[1]
+    page = supervisor.processes.all[1]
     assert page.process is not None
     page.process.kill()
     page.process.wait()
     while page.channel is not None:
-        supervisor.members._receive(page)
+        supervisor.processes._receive(page)
     stubborn = subprocess.Popen(["sleep", "600"])
     page.started(stubborn, None)
     after = {"data": supervisor.settings.data, "serve": {"sql_rows": 7}}
@@ -170,9 +170,9 @@ def test_destinations_can_be_added(supervisor: Supervisor) -> None:
     """The first webhook starts the process that exports."""
     export = {"pager": {"kind": "webhook", "url": "http://127.0.0.1:1/x"}}
     supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, "export": export}), "SIGHUP")
-    while supervisor.members.all[-1].process is None:
+    while supervisor.processes.all[-1].process is None:
         supervisor.turn()
-    assert [member.role for member in supervisor.members] == ["worker", "serve", "export"]
+    assert [managed.role for managed in supervisor.processes] == ["worker", "serve", "export"]
 
 
 def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
@@ -180,7 +180,7 @@ def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
     devices = {"lab": {"kind": "snmp", "hosts": ["127.0.0.1"], "port": 1, "community": "x"}}
     after = {"data": supervisor.settings.data, "names_from": devices}
     supervisor.reload(Settings.model_validate(after), "SIGHUP")
-    added, page = supervisor.members.all[-1], supervisor.members.all[1]
+    added, page = supervisor.processes.all[-1], supervisor.processes.all[1]
     while added.process is None:
         supervisor.turn()
     assert added.role == "names"
@@ -188,7 +188,7 @@ def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
     own, added.channel = added.channel, ours
     with ours, theirs:
         send(theirs, {"names": True})
-        supervisor.members._receive(added)
+        supervisor.processes._receive(added)
     added.channel = own
     while page.process in (None, before):
         supervisor.turn()

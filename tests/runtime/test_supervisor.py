@@ -13,8 +13,13 @@ import pytest
 
 from hopscope.base.process.affinity import allowed
 from hopscope.runtime.processes import fork_server
-from hopscope.runtime.supervisor.member import EXITS_SECONDS, MAX_EXITS, STOPPED_SECONDS, Member
-from hopscope.runtime.supervisor.members import CollectorError
+from hopscope.runtime.supervisor.managed_process import (
+    EXITS_SECONDS,
+    MAX_EXITS,
+    STOPPED_SECONDS,
+    ManagedProcess,
+)
+from hopscope.runtime.supervisor.managed_processes import CollectorError
 from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.runtime.supervisor.watch import LIMITS, Watch
 from hopscope.settings.collector import Settings
@@ -22,18 +27,18 @@ from hopscope.settings.label import LabelSettings
 from support.waiting import eventually
 
 
-def end(supervisor: Supervisor, member: Member) -> None:
-    """The member's process has ended, and the supervisor sees it."""
+def end(supervisor: Supervisor, managed: ManagedProcess) -> None:
+    """The process has ended, and the supervisor sees it."""
     process = subprocess.Popen([sys.executable, "-Sc", "raise SystemExit(7)"])
     process.wait()
-    member.started(process, None)
-    supervisor.members._reap(member)
+    managed.started(process, None)
+    supervisor.processes._reap(managed)
 
 
-def affinities(member: Member) -> tuple[set[int], list[set[int]]]:
+def affinities(managed: ManagedProcess) -> tuple[set[int], list[set[int]]]:
     """Processors of a process's main thread, and of each of its others."""
-    assert member.process is not None
-    pid = member.process.pid
+    assert managed.process is not None
+    pid = managed.process.pid
     others = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir() if path.name != str(pid)]
     return os.sched_getaffinity(pid), [os.sched_getaffinity(other) for other in others]
 
@@ -42,11 +47,11 @@ def affinities(member: Member) -> tuple[set[int], list[set[int]]]:
 def test_a_helper_that_keeps_ending_is_left_stopped(tmp_path: Path, role: str) -> None:
     """Its fifth end within a minute stops it for longer than that; its status says so, nothing is raised."""
     supervisor = Supervisor(Settings(data=tmp_path))
-    member = Member(role, role)
+    managed = ManagedProcess(role, role)
     for _ in range(MAX_EXITS):
-        assert not member.stopped
-        end(supervisor, member)
-    assert member.status() == {
+        assert not managed.stopped
+        end(supervisor, managed)
+    assert managed.status() == {
         "name": role,
         "pid": None,
         "alive": False,
@@ -57,8 +62,8 @@ def test_a_helper_that_keeps_ending_is_left_stopped(tmp_path: Path, role: str) -
         "last_error": "ended with 7",
         "tick_seconds": None,
     }
-    assert member.due > member.exits[-1] + EXITS_SECONDS
-    assert member.due == member.exits[-1] + STOPPED_SECONDS
+    assert managed.due > managed.exits[-1] + EXITS_SECONDS
+    assert managed.due == managed.exits[-1] + STOPPED_SECONDS
     supervisor.stop()
 
 
@@ -68,11 +73,11 @@ def test_a_receiver_that_keeps_ending_ends_the_program(tmp_path: Path) -> None:
         (Settings(data=tmp_path), "worker"),
         (Settings(data=tmp_path, listen=(), label=LabelSettings(listen="127.0.0.1:7254")), "labels"),
     ):
-        supervisor, member = Supervisor(settings), Member(role, role)
+        supervisor, managed = Supervisor(settings), ManagedProcess(role, role)
         for _ in range(MAX_EXITS - 1):
-            end(supervisor, member)
+            end(supervisor, managed)
         with pytest.raises(CollectorError, match=rf"^{role}: ended with 7 \(5 times in a minute\)$"):
-            end(supervisor, member)
+            end(supervisor, managed)
         supervisor.stop()
 
 
@@ -90,10 +95,10 @@ def test_an_end_for_want_of_memory_says_so(
 ) -> None:
     """The counter of Linux has grown since the start; without one (`ProcSubset=pid`), no more is said."""
     vmstat = tmp_path / "vmstat"
-    monkeypatch.setattr("hopscope.runtime.supervisor.member.VMSTAT", vmstat)
+    monkeypatch.setattr("hopscope.runtime.supervisor.managed_process.VMSTAT", vmstat)
     if kills is not None:
         vmstat.write_text("nr_free_pages 1\noom_kill 7\n")
-    one = Member("worker-0", "worker")
+    one = ManagedProcess("worker-0", "worker")
     one.started(SimpleNamespace(returncode=status), None)  # type: ignore[arg-type]
     if kills is not None:
         vmstat.write_text(f"nr_free_pages 1\noom_kill {kills}\n")
@@ -105,16 +110,20 @@ def test_who_hangs() -> None:
     """The limit of its role without a tick, once it was ready, longer before; time counts in which the
     supervisor ran.
     """
-    members = [Member("worker-0", "worker"), Member("worker-1", "worker", 1), Member("detector", "detector")]
-    members += [Member("serve", "serve"), Member("standby", "standby")]
-    for member in members:
-        member.process, member.ready = SimpleNamespace(), True  # type: ignore[assignment]
-    members[2].ready = False
+    processes = [
+        ManagedProcess("worker-0", "worker"),
+        ManagedProcess("worker-1", "worker", 1),
+        ManagedProcess("detector", "detector"),
+    ]
+    processes += [ManagedProcess("serve", "serve"), ManagedProcess("standby", "standby")]
+    for managed in processes:
+        managed.process, managed.ready = SimpleNamespace(), True  # type: ignore[assignment]
+    processes[2].ready = False
     watch, found = Watch(), []
     for second in range(130):
-        members[1].ticks += 1
+        processes[1].ticks += 1
         now = second + 1000 * (second >= 5)  # a pause of all processes
-        found += [(second, member.name) for member in watch.hung(members, now)]
+        found += [(second, managed.name) for managed in watch.hung(processes, now)]
     assert [each for each in found if each[0] < 30] == [(9, "worker-0"), (19, "worker-0"), (29, "worker-0")]
     assert [each for each in found if each[1] != "worker-0"] == [
         (59, "serve"), (119, "detector"), (119, "serve")
@@ -137,8 +146,8 @@ def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Mon
     supervisor = Supervisor(settings)
     supervisor.start()
     try:
-        members = {member.name: member for member in supervisor.members}
-        worker, server, archive = (members[name] for name in ("worker-0", "fork-server", "archive"))
+        processes = {managed.name: managed for managed in supervisor.processes}
+        worker, server, archive = (processes[name] for name in ("worker-0", "fork-server", "archive"))
         main, others = affinities(worker)
         assert main == {mine}
         assert rest in others
@@ -148,25 +157,25 @@ def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Mon
 
         def ready() -> bool:
             supervisor.turn()
-            return all(member.ready for member in (worker, server, archive))
+            return all(managed.ready for managed in (worker, server, archive))
 
         eventually(ready)  # who has not been ready yet is starting, and may take long
-        for member in (server, worker, archive):
-            assert member.process is not None
-            os.kill(member.process.pid, signal.SIGSTOP)
+        for managed in (server, worker, archive):
+            assert managed.process is not None
+            os.kill(managed.process.pid, signal.SIGSTOP)
 
         def restarted() -> bool:
             supervisor.turn()
-            return all(member.restarts and member.ready for member in (worker, server, archive))
+            return all(managed.restarts and managed.ready for managed in (worker, server, archive))
 
         eventually(restarted)
         main, others = affinities(worker)
         assert main == {mine}
         assert rest in others
         assert affinities(archive)[0] == rest
-        for member in (worker, archive):
-            assert member.last_error is not None
-            assert "hung" in member.last_error
+        for managed in (worker, archive):
+            assert managed.last_error is not None
+            assert "hung" in managed.last_error
         assert server.last_error == "it does not fork: no answer"
     finally:
         supervisor.stop()

@@ -33,8 +33,8 @@ from ..processes.processors import check as check_processors
 from .control import ControlServer
 from .listeners import Listeners
 from .live_limits import LiveLimits
-from .member import Member
-from .members import FORK_SERVER, CollectorError, Members
+from .managed_process import ManagedProcess
+from .managed_processes import FORK_SERVER, CollectorError, ManagedProcesses
 from .reload import reload, stamps
 from .requirements import check_requirements
 from .reserved_numbers import reserve_numbers
@@ -95,7 +95,7 @@ class Supervisor:
         self._clock = StartClock()
         self.stopping = threading.Event()
         """Set to end the collector, even while it starts."""
-        self.members = Members(settings, self.folder, self._listeners, self.stopping)
+        self.processes = ManagedProcesses(settings, self.folder, self._listeners, self.stopping)
         self.last_counters: dict[str, int] = {}
         """Counters of all workers after they ended."""
 
@@ -129,12 +129,12 @@ class Supervisor:
         if not may_take_over(self.folder.path, sources):
             return None
         self._prepare()
-        self.members.load_kernels()
-        self.members.wait_for([self.members.server], "warm")
+        self.processes.load_kernels()
+        self.processes.wait_for([self.processes.server], "warm")
         if self.stopping.is_set():
             raise CollectorError("--take-over: stopped before; the running sink goes on")
         estate = take_over(self.folder.path, sources)
-        self.members.locks = estate.locks
+        self.processes.locks = estate.locks
         self.folder.adopt(estate.regions, estate.locks)
         return estate
 
@@ -148,7 +148,7 @@ class Supervisor:
             raise CollectorError("listen: found none with kind mirror, expected an interface for the sink")
         if not settings.sink.enabled and any(listen.output for listen in settings.listen):
             raise CollectorError("listen: found an output in a collector, expected it in `hopscope sink`")
-        self.members.launch(self.members.server)  # before this process has threads
+        self.processes.launch(self.processes.server)  # before this process has threads
         check_requirements(settings)
 
     def _start(self, estate: InheritedState | None) -> None:
@@ -161,15 +161,15 @@ class Supervisor:
         )
         self._limits.resume(self._log.warning)
         self._set_rules()
-        workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
+        workers = [ManagedProcess(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         if estate is not None:
             self._listeners.adopt(estate)
-            self.members.all += workers
-            for member in workers:  # at once: frames wait
-                self.members.launch(member)
+            self.processes.all += workers
+            for managed in workers:  # at once: frames wait
+                self.processes.launch(managed)
         detectors = self._make_queues()
         receivers = workers + detectors
-        page = Member("serve", "serve")
+        page = ManagedProcess("serve", "serve")
         if settings.serve.enabled:
             from ...serve.server import bind, url_of
 
@@ -178,7 +178,7 @@ class Supervisor:
             tls = settings.serve.cert_file is not None
             self.url, self.bound = url_of(listener, tls=tls), url_of(listener, bound=True, tls=tls)
         helpers = [page] if settings.serve.enabled else []
-        helpers += [Member(role, role) for role, used in helpers_of(settings).items() if used]
+        helpers += [ManagedProcess(role, role) for role, used in helpers_of(settings).items() if used]
         if not settings.names_from:
             (self.folder.path / DISCOVERED).unlink(missing_ok=True)
         if estate is None:
@@ -187,30 +187,30 @@ class Supervisor:
         labels = self._open_labels()
         self._write_owner()
         self._control.start()
-        self.members.all = [self.members.server, *receivers, *helpers, *labels]
-        for member in helpers:  # they need no kernels, which may take a minute to compile
-            self.members.launch(member)
+        self.processes.all = [self.processes.server, *receivers, *helpers, *labels]
+        for managed in helpers:  # they need no kernels, which may take a minute to compile
+            self.processes.launch(managed)
         if estate is None:
-            self.members.load_kernels()
-            self.members.wait_for([self.members.server], "warm")
-        for member in receivers + labels:
-            if member.process is None and not member.due and not self.stopping.is_set():
-                self.members.launch(member)
-        self.members.wait_for(receivers, "warm")
+            self.processes.load_kernels()
+            self.processes.wait_for([self.processes.server], "warm")
+        for managed in receivers + labels:
+            if managed.process is None and not managed.due and not self.stopping.is_set():
+                self.processes.launch(managed)
+        self.processes.wait_for(receivers, "warm")
         if estate is None:
             self._listeners.open()
-            for member in workers:
-                self.members.send_sockets(member)
-        self.members.follow_interfaces()
-        self.members.wait_for(receivers + labels, "ready")
+            for managed in workers:
+                self.processes.send_sockets(managed)
+        self.processes.follow_interfaces()
+        self.processes.wait_for(receivers + labels, "ready")
         self._write_owner()
         if any(listen.output for listen in settings.listen):
-            self.members.add_standby()
+            self.processes.add_standby()
         self._collecting = True
 
     def turn(self) -> None:
-        """Run one turn of `members`; end if another sink takes over."""
-        self.members.turn()
+        """Run one turn of `processes`; end if another sink takes over."""
+        self.processes.turn()
         if self._control.heir is not None:
             self.stopping.set()
 
@@ -227,16 +227,16 @@ class Supervisor:
         assert self._limits is not None
         with self._changing:
             self._limits.configure(found.settings, author)
-            self.settings = self.members.settings = settings = found.settings
+            self.settings = self.processes.settings = settings = found.settings
             self._files = files
             self._set_rules()
         form = {"level": settings.log.level, "form": settings.log.format}
         log.configure(level=form["level"], form=form["form"])
-        for member in self.members:
-            self.members.send(member, {"log": form})
-        self.members.renew(found.roles)
-        for role in found.roles & helpers_of(settings).keys() - {member.role for member in self.members}:
-            self.members.add(role)
+        for managed in self.processes:
+            self.processes.send(managed, {"log": form})
+        self.processes.renew(found.roles)
+        for role in found.roles & helpers_of(settings).keys() - {managed.role for managed in self.processes}:
+            self.processes.add(role)
         self._write_owner()
         self._log.info("settings read again", by=author, changed=found.changed)
         if found.left:
@@ -252,28 +252,28 @@ class Supervisor:
 
         If another sink takes over, helpers end first, so that workers forward to the last moment.
         """
-        if self.members.server.process is not None:
-            self.members.server.process.kill()  # it has nothing to clean up
+        if self.processes.server.process is not None:
+            self.processes.server.process.kill()  # it has nothing to clean up
         heir = self._control.heir
         roles = ["standby", "worker", DETECTOR, "labels", *helpers_of(self.settings), "serve", FORK_SERVER]
         if heir is not None:
             roles = [*roles[2:], *roles[:2]]
         for role in roles:
-            self.members.end(role, released=heir is not None)
+            self.processes.end(role, released=heir is not None)
         if self.folder.lock >= 0:
             self.last_counters = self.counters()
             self.folder.events_wait |= any(
                 self.last_counters[key] for key in ("journal_waiting_events", "label_waiting_events")
             )
         self._control.close()
-        for member in self.members:
-            for listener in member.sockets:
+        for managed in self.processes:
+            for listener in managed.sockets:
                 listener.close()
-            member.sockets.clear()
+            managed.sockets.clear()
         left = heir is not None and self._leave(heir)
         self._listeners.close(left=left)
         self._kept.close()
-        self.members.close()
+        self.processes.close()
         self.folder.close(left=left)
         fork_server.disown()
 
@@ -288,18 +288,18 @@ class Supervisor:
         self._log.info("another sink has taken over")
         return True
 
-    def _make_queues(self) -> list[Member]:
+    def _make_queues(self) -> list[ManagedProcess]:
         """The detector, if there is one, with its queues; else none."""
         mode = mode_of(self.settings)
         mode.make_queues(self.folder.regions)
-        return [Member(DETECTOR, DETECTOR)] if mode.has_detector else []
+        return [ManagedProcess(DETECTOR, DETECTOR)] if mode.has_detector else []
 
-    def _open_labels(self) -> list[Member]:
+    def _open_labels(self) -> list[ManagedProcess]:
         """The process that takes labels, with its socket; none without `label.listen`."""
         if not self.settings.label.listen:
             return []
         self.labels = self._listeners.open_labels(listen_settings(self.settings.label))
-        return [Member("labels", "labels")]
+        return [ManagedProcess("labels", "labels")]
 
     # ---------------------------------------------------------------------------------- for others
 
@@ -332,7 +332,7 @@ class Supervisor:
             return {}
         if "status" in request:
             return {
-                "processes": [member.status() for member in self.members],
+                "processes": [managed.status() for managed in self.processes],
                 "interfaces": self._listeners.status(),
             }
         if "take_over" in request:

@@ -59,7 +59,7 @@ def run(
         while not supervisor.stopping.is_set():
             supervisor.turn()
             service.alive()
-            fork_server.reap_orphans({m.process.pid for m in supervisor.members if m.process is not None})
+            fork_server.reap_orphans({m.process.pid for m in supervisor.processes if m.process is not None})
             if due.is_set():
                 due.clear()
                 service.reloading()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ...detect.counters import DETECTOR
-from .member import Member
+from .managed_process import ManagedProcess
 
 LIMITS = {
     "worker": 10.0,
@@ -29,9 +29,9 @@ LOOK_SECONDS = 1.0
 """Interval at which ticks are compared."""
 
 
-def limit_of(member: Member) -> float:
+def limit_of(managed: ManagedProcess) -> float:
     """How many seconds a process may be silent now."""
-    return LIMITS[member.role] if member.ready else START_SECONDS
+    return LIMITS[managed.role] if managed.ready else START_SECONDS
 
 
 class Watch:
@@ -45,20 +45,20 @@ class Watch:
         """Ticks of a process, and the seconds since the last one."""
         self._looked_at: float | None = None
 
-    def hung(self, members: Iterable[Member], now: float) -> Iterator[Member]:
+    def hung(self, processes: Iterable[ManagedProcess], now: float) -> Iterator[ManagedProcess]:
         """Processes that have not ticked for their limit; `now` is monotonic, seconds."""
         before = now if self._looked_at is None else self._looked_at
         if self._looked_at is not None and now - before < LOOK_SECONDS:
             return
         self._looked_at = now
         passed = min(now - before, 2 * LOOK_SECONDS)
-        for member in members:
-            if member.role not in LIMITS or member.process is None:
-                self._seen.pop(member.name, None)
+        for managed in processes:
+            if managed.role not in LIMITS or managed.process is None:
+                self._seen.pop(managed.name, None)
                 continue
-            known, still = self._seen.get(member.name, (member.ticks, 0.0))
-            still = still + passed if member.ticks == known else 0.0
-            self._seen[member.name] = member.ticks, still
-            if still >= limit_of(member):
-                del self._seen[member.name]
-                yield member
+            known, still = self._seen.get(managed.name, (managed.ticks, 0.0))
+            still = still + passed if managed.ticks == known else 0.0
+            self._seen[managed.name] = managed.ticks, still
+            if still >= limit_of(managed):
+                del self._seen[managed.name]
+                yield managed

@@ -37,7 +37,7 @@ def memory_kills() -> int:
 
 
 @dataclass
-class Member:
+class ManagedProcess:
     """A process that the supervisor keeps running."""
 
     name: str
