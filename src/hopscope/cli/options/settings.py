@@ -41,10 +41,10 @@ class SettingsOptions(Options):
     @property
     def given(self) -> bool:
         """Whether a settings file, a flag, or an environment variable sets anything; loads nothing."""
-        from ...settings.configuration.places import LOCAL_FILE, default_file, is_there, variables
+        from ...settings.configuration.places import LOCAL_FILE, default_file, file_exists, variables
 
         set_ = "HOPSCOPE_CONFIG" in os.environ or any(variables(os.environ))
-        return set_ or self != SettingsOptions() or is_there(LOCAL_FILE) or is_there(default_file())
+        return set_ or self != SettingsOptions() or file_exists(LOCAL_FILE) or file_exists(default_file())
 
     def load(self, *groups: Options, flags: list[Flag] | None = None) -> Settings:
         """Settings from these options, other groups and `flags`. Raises ConfigError."""

@@ -13,7 +13,7 @@ from ...wire.records import Records
 MEAN_SECONDS = 10.0
 
 
-def spanned(rows: Records, telemetry_ns: int) -> int:
+def expected_intervals(rows: Records, telemetry_ns: int) -> int:
     """Number of telemetry intervals from the first of COVERAGE [intervals] to the last, including missing
     ones.
     """

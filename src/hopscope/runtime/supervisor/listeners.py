@@ -73,20 +73,20 @@ class Listeners:
         """Descriptions of the listeners: a sink with equal ones can take the sockets over."""
         return [source_of(listen) for listen in self._settings.listen]
 
-    def adopt(self, estate: InheritedState) -> None:
+    def adopt(self, inherited: InheritedState) -> None:
         """Take the sockets of a sink with equal `sources`, in place of `open`. Raises CaptureError."""
         listeners = self._settings.listen
         self._claim()
         self._explain_forwarding()
-        self._sockets = estate.shares
-        self._open_bypass(estate.bypass)
-        for number, changes in enumerate(estate.offloads):
+        self._sockets = inherited.shares
+        self._open_bypass(inherited.bypass)
+        for number, changes in enumerate(inherited.offloads):
             self._prepare(number)
             self._prepared[number].take(changes)
         self.interfaces = Interfaces(listeners)
 
     def leave(self, regions: Path, locks: list[int]) -> InheritedState:
-        """The estate for a sink that takes over; afterwards `close` leaves the interfaces as they are."""
+        """The state for a sink that takes over; afterwards `close` leaves the interfaces as they are."""
         self._disclaim()
         listeners = range(len(self._settings.listen))
         offloads = [self._prepared[number].changes for number in listeners]

@@ -107,8 +107,8 @@ class Supervisor:
             self._clock = check_clock(self.folder.path)
         try:
             reject_later(self.folder.path)
-            estate = self._inherit() if self._inherits else None
-            if estate is None:
+            inherited = self._inherit() if self._inherits else None
+            if inherited is None:
                 self.folder.acquire()
                 self.folder.remove_orphans(self._log.warning)
                 if not self.folder.events_wait:
@@ -118,7 +118,7 @@ class Supervisor:
             if not hash_secret(self.folder.path):
                 reason = "hashes are not secret: this file cannot be made, or others can read it"
                 self._log.warning(reason, file=HASH_SECRET)
-            self._start(estate)
+            self._start(inherited)
         except BaseException:
             self.stop()
             raise
@@ -133,10 +133,10 @@ class Supervisor:
         self.processes.wait_for([self.processes.server], "warm")
         if self.stopping.is_set():
             raise CollectorError("--take-over: stopped before; the running sink goes on")
-        estate = take_over(self.folder.path, sources)
-        self.processes.locks = estate.locks
-        self.folder.adopt(estate.regions, estate.locks)
-        return estate
+        inherited = take_over(self.folder.path, sources)
+        self.processes.locks = inherited.locks
+        self.folder.adopt(inherited.regions, inherited.locks)
+        return inherited
 
     def _prepare(self) -> None:
         """Start the fork server, and check once the files that the settings name."""
@@ -151,9 +151,9 @@ class Supervisor:
         self.processes.launch(self.processes.server)  # before this process has threads
         check_requirements(settings)
 
-    def _start(self, estate: InheritedState | None) -> None:
+    def _start(self, inherited: InheritedState | None) -> None:
         settings = self.settings
-        if estate is None:
+        if inherited is None:
             self._prepare()
         control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
         self._limits = LiveLimits(
@@ -162,8 +162,8 @@ class Supervisor:
         self._limits.resume(self._log.warning)
         self._set_rules()
         workers = [ManagedProcess(f"worker-{i}", "worker", i) for i in range(settings.workers)]
-        if estate is not None:
-            self._listeners.adopt(estate)
+        if inherited is not None:
+            self._listeners.adopt(inherited)
             self.processes.all += workers
             for managed in workers:  # at once: frames wait
                 self.processes.launch(managed)
@@ -181,7 +181,7 @@ class Supervisor:
         helpers += [ManagedProcess(role, role) for role, used in helpers_of(settings).items() if used]
         if not settings.names_from:
             (self.folder.path / DISCOVERED).unlink(missing_ok=True)
-        if estate is None:
+        if inherited is None:
             self._kept.find()
             self._listeners.probe()
         labels = self._open_labels()
@@ -190,14 +190,14 @@ class Supervisor:
         self.processes.all = [self.processes.server, *receivers, *helpers, *labels]
         for managed in helpers:  # they need no kernels, which may take a minute to compile
             self.processes.launch(managed)
-        if estate is None:
+        if inherited is None:
             self.processes.load_kernels()
             self.processes.wait_for([self.processes.server], "warm")
         for managed in receivers + labels:
             if managed.process is None and not managed.due and not self.stopping.is_set():
                 self.processes.launch(managed)
         self.processes.wait_for(receivers, "warm")
-        if estate is None:
+        if inherited is None:
             self._listeners.open()
             for managed in workers:
                 self.processes.send_sockets(managed)

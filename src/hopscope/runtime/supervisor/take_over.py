@@ -25,7 +25,7 @@ from ...base.errors import HopscopeError
 from ...base.process.control_client import LINE_BYTES, ControlError, RejectedError, request, socket_path
 
 VERSION = 1
-"""Version of the estate's format, including the layout of the heartbeats."""
+"""Version of this state's format, including the layout of the heartbeats."""
 WAIT_SECONDS = 60.0
 """How long the running sink may take to end its helpers and workers."""
 MAX_FILES = 253  # SCM_MAX_FD
@@ -67,7 +67,7 @@ def _wanted(sources: Sequence[dict[str, Any]], *, now: bool) -> dict[str, Any]:
 
 
 def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> InheritedState:
-    """Have the sink of this data folder end, and return its estate. Raises HopscopeError."""
+    """Have the sink of this data folder end, and return its state. Raises HopscopeError."""
     try:
         with socket_path(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(WAIT_SECONDS)
@@ -89,16 +89,16 @@ def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> InheritedState
     )
 
 
-def hand_over(heir: socket.socket, estate: InheritedState) -> None:
+def hand_over(heir: socket.socket, inherited: InheritedState) -> None:
     """Answer the sink that takes over. Raises OSError if it is gone."""
     answer = {
         "ok": True,
-        "regions": str(estate.regions),
-        "locks": len(estate.locks),
-        "shares": [len(shares) for shares in estate.shares],
-        "offloads": estate.offloads,
+        "regions": str(inherited.regions),
+        "locks": len(inherited.locks),
+        "shares": [len(shares) for shares in inherited.shares],
+        "offloads": inherited.offloads,
     }
-    files = [*estate.locks, *(share.fileno() for shares in estate.shares for share in shares)]
-    if estate.bypass is not None:
-        files.append(estate.bypass)
+    files = [*inherited.locks, *(share.fileno() for shares in inherited.shares for share in shares)]
+    if inherited.bypass is not None:
+        files.append(inherited.bypass)
     socket.send_fds(heir, [json.dumps(answer).encode() + b"\n"], files)

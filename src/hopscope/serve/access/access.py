@@ -36,7 +36,7 @@ from .login import Login, LoginError
 from .oidc import Provider
 from .proxy import Proxy
 from .tls import Certificate
-from .tokens import Tokens, borne
+from .tokens import Tokens, bearer_token
 
 log = logger("serve")
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class Access:
     async def identify(self, scope: Any, headers: Headers) -> Identity | None:
         """The identity of the client; None: a login is needed."""
         address = self.client(scope, headers)
-        if (given := borne(headers)) is not None:
+        if (given := bearer_token(headers)) is not None:
             token = self.tokens.find(given)
             if token is not None:
                 return Identity(token.name, token.role, "token", address)

@@ -7,7 +7,7 @@ from starlette.types import Scope
 
 from .host_and_origin import Sites
 from .identity import Identity
-from .tokens import Token, Tokens, borne
+from .tokens import Token, Tokens, bearer_token
 
 
 class AgentAccess:
@@ -22,7 +22,7 @@ class AgentAccess:
 
     async def identify(self, scope: Scope, headers: Headers) -> Identity | None:
         """A controller, if the request has the token; otherwise None."""
-        given = borne(headers)
+        given = bearer_token(headers)
         token = None if given is None else self._tokens.find(given)
         client = scope.get("client")
         return token and Identity(token.name, token.role, "token", str(client[0]) if client else "")

@@ -62,7 +62,7 @@ class Tokens:
         return found[0] if found else None
 
 
-def borne(headers: Headers) -> str | None:
+def bearer_token(headers: Headers) -> str | None:
     """The bearer token of an Authorization header; None: there is none."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given if scheme.lower() == "bearer" else None

@@ -13,7 +13,7 @@ from ...history.reading.filters import Filters
 from ...labels.state import NEVER
 from ...present.events import when, wide
 from ...present.history import SharedHistory, safe
-from ...present.labels.ports import spanned
+from ...present.labels.ports import expected_intervals
 from ...present.labels.tracked import latencies, passes, path_of
 from ...present.select import FlowFilter
 from ...wire.address import address
@@ -172,7 +172,7 @@ async def coverage(
             telemetry_ns=None if about is None else about.telemetry_ns,
             mean=float(np.mean(busy["reported"] / busy["active"])) if len(busy) else None,
             intervals=len(rows),
-            expected_intervals=spanned(rows, about.telemetry_ns) if about is not None else 0,
+            expected_intervals=expected_intervals(rows, about.telemetry_ns) if about is not None else 0,
             items=[_interval(row) for row in rows],
         )
 

@@ -131,7 +131,7 @@ def _history(context: Context, readings: Readings) -> m.HistoryState | None:
         kept_bytes=disk.kept_bytes,
         parts={part: m.Files(files=files, bytes=size) for part, (files, size) in disk.parts.items()},
         retention=m.Retention.model_validate(disk.retention) if disk.retention else None,
-        oldest=readings.reach.oldest(),
+        oldest=readings.oldest_event.read(),
         failing=disk.failing,
         waiting_events=wide(disk.waiting_events),
         lost_events=wide(disk.lost_events),

@@ -75,7 +75,7 @@ def _sizes(folder: Path) -> Iterator[int]:
         return
 
 
-class Reach:
+class OldestEvent:
     """How far history reaches back. One thread uses it at a time."""
 
     def __init__(self, past: SharedHistory) -> None:
@@ -83,7 +83,7 @@ class Reach:
         self._oldest: str | None = None
         self._looked_at: float | None = None
 
-    def oldest(self) -> str | None:
+    def read(self) -> str | None:
         """Time of the oldest event, up to some seconds out of date; None: there is none, or it is unknown."""
         now = time.monotonic()
         if self._looked_at is None or now - self._looked_at >= _OLDEST_SECONDS:

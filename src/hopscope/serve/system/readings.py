@@ -7,7 +7,7 @@ from types import TracebackType
 
 from ..context import Context
 from .counters import CounterReadings
-from .disk import Reach
+from .disk import OldestEvent
 from .processes import ProcessReadings
 
 
@@ -17,7 +17,7 @@ class Readings:
     def __init__(self, context: Context) -> None:
         self.counters = CounterReadings(context.state, context.stores)
         self.processes = ProcessReadings(context.folder)
-        self.reach = Reach(context.past)
+        self.oldest_event = OldestEvent(context.past)
         self._lock = threading.Lock()
 
     @staticmethod

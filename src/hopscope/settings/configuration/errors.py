@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ...base.errors import HopscopeError
 from ..destinations.shown import shown_webhook
 from ..section import is_secret, item_section, plain_type, section_of
-from .places import as_given
+from .places import spelled_in
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -116,9 +116,9 @@ def _form(pattern: str) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str], origin: str = "", above: str = "") -> str:
-    """The end of a line about an unknown name, as `as_given` writes it."""
+    """The end of a line about an unknown name, as `spelled_in` writes it."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f"; did you mean {as_given(close[0], origin, above)}?" if close else ""
+    return f"; did you mean {spelled_in(close[0], origin, above)}?" if close else ""
 
 
 def elsewhere(path: str, model: type[BaseModel], origin: str = "") -> str:
@@ -128,7 +128,7 @@ def elsewhere(path: str, model: type[BaseModel], origin: str = "") -> str:
     name = path.rpartition(".")[2]
     same = [key for key in _settings(model) if key.rpartition(".")[2] == name]
     close = difflib.get_close_matches(path, same, n=3, cutoff=0) if len(same) <= 3 else []
-    found = dict.fromkeys(as_given(key, origin) for key in close)
+    found = dict.fromkeys(spelled_in(key, origin) for key in close)
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 

@@ -20,7 +20,7 @@ from ..dialects import AUTO, known, unknown
 from ..section import Section, plain_type, section_of
 from .errors import ConfigError, did_you_mean, elsewhere, error_lines, origin_of
 from .lines import with_lines
-from .places import LOCAL_FILE, PREFIX, default_file, is_there, variables
+from .places import LOCAL_FILE, PREFIX, default_file, file_exists, variables
 
 _OTHER_FILES = {
     name: f"; a file with [{name}] is for `hopscope switch`: `hopscope switch check --config FILE` checks it"
@@ -51,8 +51,8 @@ def _unnamed_file() -> Path | None:
 
     Raises ConfigError if it is another user's, who could name hosts and files that this user does not trust.
     """
-    if not is_there(LOCAL_FILE):
-        return default_file() if is_there(default_file()) else None
+    if not file_exists(LOCAL_FILE):
+        return default_file() if file_exists(default_file()) else None
     if sys.platform != "win32" and LOCAL_FILE.stat().st_uid not in (0, os.geteuid()):
         raise ConfigError(f"./{LOCAL_FILE} belongs to another user: name it with --config if you trust it")
     return LOCAL_FILE

@@ -20,7 +20,7 @@ def default_file() -> Path:
     return user_folder("config") / "config.toml"
 
 
-def is_there(file: Path) -> bool:
+def file_exists(file: Path) -> bool:
     """Whether this user sees such a file; not in a folder that is closed to them, as another's home."""
     try:
         return file.is_file()
@@ -28,7 +28,7 @@ def is_there(file: Path) -> bool:
         return False
 
 
-def as_given(key: str, origin: str, above: str = "") -> str:
+def spelled_in(key: str, origin: str, above: str = "") -> str:
     """A setting as it is written in `origin`: the name of a variable, which contains what is `above` the key,
     or else the key. A variable sets a whole list.
     """
