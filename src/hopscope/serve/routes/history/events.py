@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
-from fastapi import Header, HTTPException, Query, Request
+from fastapi import Depends, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from ....lake.cursor import PATTERN
@@ -17,7 +18,7 @@ from ....present.feed import parse_cursor
 from ....present.history import SharedHistory
 from ....present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
 from ...access.identity import still_authorized
-from ...context import Context, Ctx, client_of
+from ...context import Ctx, client_of
 from ...live.stream import stream
 from ...models import common as m
 from ..parameters import FlowId, Moment, NodeName, Ports, moment
@@ -36,44 +37,38 @@ After = Annotated[
 DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `lost` with how many were missed."
 
 
-def _chosen(
-    context: Context, kind: list[str] | None, metric: list[str] | None, node: str | None,
-    port: list[int] | None, flow: str | None, prefix: str | None,
-    start_ns: int | None = None, end_ns: int | None = None,
+async def _chosen(
+    context: Ctx, kind: Kinds = None, metric: Metrics = None, node: NodeName = None, port: Ports = None,
+    flow: FlowId = None, prefix: Prefix = None,
 ) -> EventFilter:  # fmt: skip
     """The filter for these parameters. Raises UnreadableError."""
     return EventFilter(
-        start_ns,
-        end_ns,
-        labelled("kind", kind or (), KINDS),
-        labelled("metric", metric or (), METRICS),
-        () if node is None else (context.node(node),),
-        None if flow is None else int(flow, 16),
-        None if prefix is None else FlowFilter.parse("", (prefix,)),
-        tuple(port or ()),
+        kinds=labelled("kind", kind or (), KINDS),
+        metrics=labelled("metric", metric or (), METRICS),
+        nodes=() if node is None else (context.node(node),),
+        flow_id=None if flow is None else int(flow, 16),
+        flow=None if prefix is None else FlowFilter.parse("", (prefix,)),
+        ports=tuple(port or ()),
     )
+
+
+Chosen = Annotated[EventFilter, Depends(_chosen)]
+"""The filter for the parameters that all routes of events have."""
 
 
 @router.get("/events", summary="Events in history, including the newest", tags=["events"])
 async def events(
     context: Ctx,
     request: Request,
+    chosen: Chosen,
     since: Moment = None,
     until: Moment = None,
-    kind: Kinds = None,
-    metric: Metrics = None,
-    node: NodeName = None,
-    port: Ports = None,
-    flow: FlowId = None,
-    prefix: Prefix = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     oldest_first: bool = False,
     after: After = None,
 ) -> m.EventPage:
     """Events by time, kind, metric, switch, port, flow and prefix. Events are shown once they are on disk."""
-    chosen = _chosen(
-        context, kind, metric, node, port, flow, prefix, moment("since", since), moment("until", until)
-    )
+    chosen = replace(chosen, start_ns=moment("since", since), end_ns=moment("until", until))
 
     def work(past: SharedHistory, _: threading.Event) -> m.EventPage:
         rows, following = past.events(chosen, limit, oldest_first, after)
@@ -95,21 +90,16 @@ async def events(
 async def histogram(
     context: Ctx,
     request: Request,
+    chosen: Chosen,
     since: Annotated[str, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")] = "15m",
     until: Moment = None,
-    kind: Kinds = None,
-    metric: Metrics = None,
-    node: NodeName = None,
-    port: Ports = None,
-    flow: FlowId = None,
-    prefix: Prefix = None,
     buckets: Annotated[int, Query(ge=1, le=1000, description="Approximate number of buckets")] = 100,
 ) -> m.EventHistogram:
     """Events by kind, in buckets of time that begin at multiples of their length."""
     start_ns, end_ns = moment("since", since) or 0, moment("until", until) or time.time_ns()
     if end_ns <= start_ns:
         raise HTTPException(400, "since: expected a time before `until`")
-    chosen = _chosen(context, kind, metric, node, port, flow, prefix, start_ns, end_ns)
+    chosen = replace(chosen, start_ns=start_ns, end_ns=end_ns)
     seconds = _round((end_ns - start_ns) / 1e9 / buckets)
 
     def make(past: SharedHistory) -> m.EventHistogram:
@@ -140,9 +130,8 @@ async def past_flows(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> m.PastFlows:
     """Flows that have events, the most recent first. The worst hop is known once a flow has left."""
-    chosen = _chosen(
-        context, None, None, node, port, flow, prefix, moment("since", since), moment("until", until)
-    )
+    chosen = await _chosen(context, None, None, node, port, flow, prefix)
+    chosen = replace(chosen, start_ns=moment("since", since), end_ns=moment("until", until))
 
     def work(past: SharedHistory, _: threading.Event) -> m.PastFlows:
         rows, truncated = past.flows(chosen, limit, context.state)
@@ -162,16 +151,10 @@ async def past_flows(
 async def live(
     context: Ctx,
     request: Request,
-    kind: Kinds = None,
-    metric: Metrics = None,
-    node: NodeName = None,
-    port: Ports = None,
-    flow: FlowId = None,
-    prefix: Prefix = None,
+    chosen: Chosen,
     last_event_id: Annotated[str | None, Header(max_length=2000, description="SHARD-SEQUENCE,…")] = None,
 ) -> StreamingResponse:
     """Events as they happen."""
-    chosen = _chosen(context, kind, metric, node, port, flow, prefix)
     client = client_of(request)
     context.reject_further_stream(client)
     frames = stream(
