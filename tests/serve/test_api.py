@@ -651,7 +651,7 @@ def test_openapi_describes_every_route(api: Any, tmp_path: Any) -> None:
     [
         ("/flows?prefx=10.0.0.0/8", "unknown parameter 'prefx'; did you mean prefix?"),
         ("/summary?sort=latency", "unknown parameter 'sort'; expected scope"),
-        ("/events?limit=1&begin=5m", "unknown parameter 'begin'; expected since, until, kind, metric"),
+        ("/events?limit=1&begin=5m", "unknown parameter 'begin'; expected since, until, "),
         ("/labels?x=1", "unknown parameter 'x'; expected"),
         ("/direct/stores?x=1", "unknown parameter 'x'; expected"),
     ],
