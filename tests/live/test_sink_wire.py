@@ -20,9 +20,11 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 from hopscope.wire.records import Carrier, Hop
+from oracle.ifa import IfaForm, insert_ifa
 from oracle.insert import Form, insert_int
 from support.counter_sums import counters_in
 from support.namespaces import Program
+from support.packet_cases import Packet
 from support.veth import Namespace
 from support.waiting import HANG_SECONDS, eventually
 from support.wire_make import PACKETS
@@ -244,3 +246,42 @@ def test_the_summary_adds_up(wire: Namespace, tmp_path: Path, options: tuple[str
     assert forwarded - refused <= traffic.count(PLAIN) <= forwarded
     assert summary["received"][2] == forwarded + summary["bypassed"][0] + summary["dropped"][0]
     assert in_kernel or options
+
+
+@pytest.mark.parametrize("options", [(), ("--forwarding", "ring"), ("--no-strip",)])
+def test_ifa_in_a_wire(wire: Namespace, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """The workers remove IFA, while the program forwards INT and plain frames; damaged IFA stays, and is
+    counted.
+    """
+    packets = [
+        Packet(version, protocol, bytes([version, protocol, tags]) * 20, tags=tags)
+        for version in (4, 6) for protocol in (6, 17) for tags in (0, 1)
+    ]  # fmt: skip
+    frames, restored = [PLAIN[0], WITH_INT[1]], [PLAIN[0], PLAIN[1]]
+    for packet in packets:
+        plain = packet.frame()
+        frames.append(insert_ifa(plain, IfaForm(), 14 + 4 * packet.tags))
+        restored.append(plain)
+    damaged = frames[2][:34] + b"\x2e" + frames[2][35:]
+    # a packet socket gets frames without their tag
+    expected = [
+        frame[:12] + frame[16:] if frame[12:14] == b"\x81\x00" else frame
+        for frame in (frames if "--no-strip" in options else restored)
+    ]
+    with closing(Traffic(wire)) as traffic:
+        traffic.frames = [PLAIN[0]]
+        sink = Sink(wire, tmp_path / "data", "--pair", "near:out", *options)
+        try:
+            sink.wait_for('"collecting"')
+            eventually(lambda: "ring" in options or sink.counted("xdp_forwarded_frames_total"))
+            traffic.frames = [*frames, damaged]
+            eventually(lambda: all(traffic.count([frame]) > 20 for frame in [*expected, damaged]))
+            eventually(lambda: sink.counted("unstripped_packets_total") > 20 or "--no-strip" in options)
+            traffic.stop()
+            summary = sink.summary()
+            traffic.end()
+        finally:
+            sink.kill()
+    assert traffic.count([*expected, damaged]) == len(traffic.arrived)
+    telemetry = traffic.count(expected[1:])
+    assert summary["forwarded"][1] == (0 if "--no-strip" in options else telemetry)

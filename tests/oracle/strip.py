@@ -1,4 +1,5 @@
 """A packet as it was before its INT source: shim, header, stack and tail out, what they changed put back.
+The same for IFA: its header, metadata header and stack.
 
 This is the readable truth; `strip_batch.Stripper` is the same for batches.  What is put back, around the INT
 and in every header outside it:
@@ -19,7 +20,7 @@ Bytes behind the packet's end (padding, trailers) stay behind it.  No padding is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hopscope.wire import layout, rules
 from hopscope.wire.buffer import Buffer
@@ -46,13 +47,13 @@ class Restored:
 
     frame: bytes
     removed: int = 0
-    """Bytes that are gone; 0: it has no INT-MD, and is as it came."""
+    """Bytes that are gone; 0: it has neither INT-MD nor IFA, and is as it came."""
     unverified: bool = False
-    """A checksum fitted neither with INT nor without, or the packet is cut: it is as it came."""
+    """A checksum fitted neither with them nor without, or the packet is cut: it is as it came."""
 
 
 def strip_packet(frame: bytes, link: int = Link.ETHERNET, dialect: Dialect = DEFAULT) -> bytes:
-    """The frame without its INT-MD; one without INT-MD, or with a report, as it came.
+    """The frame without its INT-MD or IFA; one without these, or with a report, as it came.
 
     Raises WireError where its INT, IOAM or IFA is damaged.
     """
@@ -68,7 +69,10 @@ def restore(frame: bytes, link: int = Link.ETHERNET, dialect: Dialect = DEFAULT)
     found = follow(way, link)
     if row.error is not None and found:
         raise row.error
-    if not found or row.fields.get("int_mode") != Mode.MD:
+    mode = row.fields.get("int_mode")
+    if found and mode == Mode.IFA:
+        return _IfaRestorer(way).restored()
+    if not found or mode != Mode.MD:
         return Restored(frame)
     if _is_open(way, dialect):
         raise WireError(
@@ -230,3 +234,31 @@ class _Restorer:
             return
         value = (get16(self.out, at) + ethernet.checksum(after)) % 0xFFFF
         put16(self.out, at, value or 0xFFFF * is_udp)
+
+
+class _IfaRestorer(_Restorer):
+    """One packet with IFA: four bytes before its TCP or UDP header go, then the stack after that header."""
+
+    def __init__(self, way: Way) -> None:
+        self.way, self.l4, self.unverified = way, None, False
+        self.whole = bytes(way.buf.raw)
+
+    def restored(self) -> Restored:
+        """The packet without its IFA."""
+        *around, ifa = self.way.headers
+        at, metadata = ifa.at, int(self.way.row.fields["int_at"])
+        behind = metadata + 4 + 4 * self.whole[metadata + 3]
+        protocol = self.whole[at + 1]
+        l4 = Header(Next.L4, at, ifa.limit - 4, replace(ifa.ip, protocol=protocol))
+        self.frame = self.whole[:at] + self.whole[at + 4 :]  # the TCP or UDP header is where it will be
+        self.out = bytearray(self.whole[:at] + self.whole[at + 4 : metadata] + self.whole[behind:])
+        self.out[protocol_at(self.whole, around[-1].at)] = protocol
+        self.removed = behind - metadata
+        self._length(l4)
+        self._checksum(l4)
+        self.frame, self.removed = self.whole, self.removed + 4
+        for header in around:
+            self._length(header)
+        for header in reversed(around):
+            self._checksum(header)
+        return Restored(bytes(self.out), self.removed, self.unverified)

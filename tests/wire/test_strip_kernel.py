@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,64 +15,19 @@ from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import decode_plain
-from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.errors import WireError
-from hopscope.wire.records import Carried, Carrier, Hop, Kind, Link, ReportBatch
-from hopscope.wire.rewrite.strip_batch import Stripper
+from hopscope.wire.dialect import DIALECTS, Dialect
+from hopscope.wire.records import Carried, Carrier, Kind, Link, ReportBatch
 from oracle.encode import encode_scalar
 from oracle.insert import Checksums, Form, insert_int
-from oracle.strip import Restored, restore
 from support.packet_cases import TUNNELS, Packet
+from support.strip_cases import HOPS, SPEC, assert_same, mutants, stripper_of
 from support.wire_cases import frame_batch, frames_of
 
 pytestmark = pytest.mark.kernel
 
-SPEC = replace(DEFAULT, name="sink", packets=True)
-HOPS = [Hop(node_id=1, hop_latency=7, checksum_complement=5), Hop(node_id=2, hop_latency=9)]
 MARKED = replace(SPEC, marker=b"INT")
 """A marker of an odd number of bytes: what is behind it changes places in the checksum."""
 OPEN = replace(DIALECTS["intcollector"], packets=True, int_dscp=(0x17,))
-
-
-@lru_cache(16)
-def _stripper(dialect: Dialect) -> Stripper:
-    return Stripper(dialect)
-
-
-def _scalar(frame: bytes, dialect: Dialect, link: int) -> Restored | None:
-    try:
-        return restore(frame, link, dialect)
-    except WireError:
-        return None
-
-
-def assert_same(frames: list[bytes], dialect: Dialect = SPEC, link: int = Link.ETHERNET) -> list[Restored]:
-    """Fail where both differ in a frame or a count, or the kernel reads what lies around a frame or writes
-    beside it; what the scalar one made of each, damaged ones as they came.
-    """
-    scalar = [_scalar(frame, dialect, link) for frame in frames]
-    kept = [Restored(frame) if one is None else one for frame, one in zip(frames, scalar, strict=True)]
-    room = max(map(len, frames), default=0) + 24
-    offsets = np.arange(len(frames), dtype=np.uint64) * np.uint64(room) + np.uint64(8)
-    stripper = _stripper(dialect)
-    for filler in (0, 0xFF):
-        batch = frame_batch(frames, link, gap=48, filler=filler)
-        reports = decode_plain(batch, dialect)
-        arena = np.full(len(frames) * room + 8, 0xA5, np.uint8)
-        lengths = stripper.strip_into(batch, reports, arena, offsets, room - 16)
-        for number, (one, at, length) in enumerate(
-            zip(kept, offsets.tolist(), lengths.tolist(), strict=True)
-        ):
-            assert arena[at : at + length].tobytes() == one.frame, f"frame {number}: {frames[number].hex()}"
-            arena[at : at + length] = 0xA5
-        assert (arena == 0xA5).all()
-        counts = (stripper.stripped, stripper.unverified, stripper.damaged, stripper.passed)
-        stripped = sum(one.removed > 0 for one in kept)
-        damaged = sum(one is None for one in scalar)
-        assert counts == (
-            stripped, sum(one.unverified for one in kept), damaged, len(frames) - stripped - damaged
-        )  # fmt: skip
-    return kept
 
 
 def _forms(protocol: int) -> list[tuple[Form, Dialect]]:
@@ -148,17 +102,6 @@ def test_tunnels() -> None:
     assert all(one.removed and not one.unverified for one in assert_same(_tunnelled()))
 
 
-def _mutants(frames: list[bytes], seed: int, count: int) -> list[bytes]:
-    rng = np.random.default_rng(seed)
-    out = []
-    for number in rng.integers(0, len(frames), count).tolist():
-        raw = bytearray(frames[number])
-        for at in rng.integers(12, len(raw), rng.integers(1, 4)).tolist():
-            raw[at] = rng.integers(0, 256) if rng.random() < 0.5 else raw[at] ^ 1 << int(rng.integers(0, 8))
-        out.append(bytes(raw))
-    return out
-
-
 def test_cut_and_mutated() -> None:
     """Every frame cut at every byte, and mutants of all: alike, and nothing outside is read or written."""
     frames = [insert_int(packet.frame(), HOPS, 0xA000, form, dialect=one)
@@ -167,8 +110,8 @@ def test_cut_and_mutated() -> None:
     frames += _tunnelled()[3::19]
     cut = [frame[:end] for frame in frames[::4] for end in range(len(frame))]
     assert {one.removed > 0 for one in assert_same(cut)} == {True, False}
-    mutants = assert_same(_mutants(frames, 1, 2000))
-    assert {(one.removed > 0, one.unverified) for one in mutants} == {(0, 0), (1, 0), (1, 1)}
+    found = assert_same(mutants(frames, 1, 2000))
+    assert {(one.removed > 0, one.unverified) for one in found} == {(0, 0), (1, 0), (1, 1)}
 
 
 def test_reports_of_other_frames() -> None:
@@ -177,7 +120,7 @@ def test_reports_of_other_frames() -> None:
     batch, rng = frame_batch(frames), np.random.default_rng(5)
     found = decode_plain(batch, SPEC)
     rows = np.resize(found.reports, len(frames))
-    offsets, stripper = np.arange(len(frames), dtype=np.uint64) * np.uint64(1000), _stripper(SPEC)
+    offsets, stripper = np.arange(len(frames), dtype=np.uint64) * np.uint64(1000), stripper_of(SPEC)
     for turn in range(40):
         rng.shuffle(rows)
         rows["packet"] = np.arange(len(frames))
@@ -199,7 +142,7 @@ def test_trails_are_needed() -> None:
     batch = frame_batch(frames)
     decoder, plain = Decoder(SPEC), decode_plain(batch, SPEC)
     with pytest.raises(ValueError, match=f"found 0 trails for {len(frames)} frames"):
-        _stripper(SPEC).strip(batch, decoder.decode(batch))
+        stripper_of(SPEC).strip(batch, decoder.decode(batch))
     trails = decoder.decode(batch, trails=True).trails
     counts = trails[0, : len(frames)] & 0xFF
     assert counts.min() == 0
@@ -224,7 +167,7 @@ def test_what_does_not_fit() -> None:
     """A frame that takes more than its room, or than the arena has, has length 0 and is not counted."""
     frame = insert_int(Packet().frame(), HOPS, 0xA000, dialect=SPEC)
     batch = frame_batch([frame, Packet().frame()] * 2)
-    arena, stripper = np.zeros(400, np.uint8), _stripper(SPEC)
+    arena, stripper = np.zeros(400, np.uint8), stripper_of(SPEC)
     size = len(Packet().frame())
     offsets = np.array([0, 100, 200, 400 - size + 1], np.uint64)
     reports = decode_plain(batch, SPEC)
@@ -241,12 +184,12 @@ def test_frames_of_a_batch() -> None:
     batch = frame_batch(frames)
     batch.frames["time_ns"] = np.arange(40)
     batch.frames["wire_length"] += 9
-    out = _stripper(SPEC).strip(batch, decode_plain(batch, SPEC))
+    out = stripper_of(SPEC).strip(batch, decode_plain(batch, SPEC))
     assert frames_of(out) == [packet.frame() for packet in packets]
     assert out.frames["time_ns"].tolist() == list(range(40))
     assert (out.frames["wire_length"] == out.frames["length"] + 9).all()
     empty = frame_batch([])
-    assert len(_stripper(SPEC).strip(empty, decode_plain(empty, SPEC))) == 0
+    assert len(stripper_of(SPEC).strip(empty, decode_plain(empty, SPEC))) == 0
 
 
 def test_parts_of_a_batch() -> None:
@@ -254,7 +197,7 @@ def test_parts_of_a_batch() -> None:
     packets = [Packet(payload=bytes(number)) for number in range(40)]
     frames = [insert_int(packet.frame(), HOPS, 0xA000, dialect=SPEC) for packet in packets]
     frames[7] = packets[7].frame()
-    batch, stripper = frame_batch(frames), _stripper(SPEC)
+    batch, stripper = frame_batch(frames), stripper_of(SPEC)
     reports = decode_plain(batch, SPEC)
     for first, last in ((0, 5), (5, 6), (6, 9), (9, 40), (40, 40)):
         offsets = np.arange(last - first, dtype=np.uint64) * np.uint64(200)

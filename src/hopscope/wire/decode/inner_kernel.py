@@ -10,6 +10,7 @@ from ..headers import packet_kernel
 from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Kind
+from ..telemetry.ifa_kernel import MODE as IFA
 from ..telemetry.int_kernel import find_shim, read_int, udp_carrier
 from ..telemetry.metadata_kernel import NODE, ONES_32, OWN_2_0
 from ..telemetry.stack_kernel import read_report_metadata
@@ -233,7 +234,8 @@ def packet(
         )
     row.first_hop = first
     row.hop_count = count
-    if plans[U64(trail.COUNT)] and U64(row.int_mode) == walk_kernel.MD and not row.reason:
+    mode = U64(row.int_mode)
+    if plans[U64(trail.COUNT)] and (mode == walk_kernel.MD or mode == IFA) and not row.reason:
         trail.keep(row, plans, trails, column)
     place = U64(row.place)
     damaged = walk_kernel.is_of_int(place)

@@ -1,4 +1,4 @@
-"""Fields of headers around INT that depend on their contents: protocols and checksums."""
+"""Fields of headers around INT and IFA that depend on their contents: protocols and checksums."""
 
 from __future__ import annotations
 
@@ -34,28 +34,34 @@ def protocol_at(buf: Any, ip: Any) -> Any:
 
 
 @kernel
+def sum_of_l4(raw: Any, end: Any, ip: Any, l4: Any, stop: Any, protocol: Any) -> Any:
+    """The sum that the checksum of TCP or UDP at `l4` covers, in a packet that ends at `stop`, and a frame
+    that ends at `end`; 0 if the packet is cut, or lengths contradict each other.
+    """
+    if protocol == UDP:
+        length = be16(raw, l4 + U64(4))
+        if length < U64(8) or l4 + length > stop:
+            return packet.NONE
+        stop = l4 + length
+    if stop > end:
+        return packet.NONE
+    return fold(pseudo(folded(addresses(raw, ip)), protocol, stop - l4) + total_of(raw, l4, stop))
+
+
+@kernel
 def sum_covered(raw: Any, end: Any, origin: Any, trail: Any, place: Any, removed: Any) -> Any:
-    """The sum that a header's checksum covers, in a packet that ends at `end`; 0 if the packet is cut, or
+    """The sum that a header's checksum covers, in a frame that ends at `end`; 0 if the packet is cut, or
     lengths contradict each other.
 
     `place`: place of the header in the trail; `origin`: offset of the packet in `raw`; `removed`: bytes of
-    INT that were removed.
+    telemetry that were removed.
     """
     header = trail[place]
     at = origin + offset_of(header)
     if kind_of(header) == FOUR:
         return total_of(raw, at, at + ((U64(raw[at]) & U64(15)) << U64(2)))
     stop = at + left_of(header) - removed
-    base = packet.NONE
     if kind_of(header) == L4:
-        protocol = protocol_of(header)
-        if protocol == UDP:
-            length = be16(raw, at + U64(4))
-            if length < U64(8) or at + length > stop:
-                return packet.NONE
-            stop = at + length
         ip = origin + offset_of(trail[place - U64(1)])
-        base = pseudo(folded(addresses(raw, ip)), protocol, stop - at)
-    if stop > end:
-        return packet.NONE
-    return fold(base + total_of(raw, at, stop))
+        return sum_of_l4(raw, end, ip, at, stop, protocol_of(header))
+    return total_of(raw, at, stop) if stop <= end else packet.NONE

@@ -50,8 +50,9 @@ from ..telemetry.variant_kernel import (
 )
 from .original_kernel import l4_size, original, original_dscp, put_dscp
 from .strip_any_kernel import LEFT, strip_any
+from .strip_ifa_kernel import strip_ifa
 
-MD = U64(Mode.MD)
+MD, IFA = U64(Mode.MD), U64(Mode.IFA)
 STRIPPED, UNVERIFIED, DAMAGED, PASSED, UNFIT = U64(0), U64(1), U64(2), U64(3), U64(4)
 """Results of a frame: INT removed; INT removed, but a checksum was right neither with INT nor without;
 damaged INT; no INT; longer than the room.
@@ -220,6 +221,9 @@ def strip_frames(
                     length, unverified = strip_any(buf, origin, end, link, row, table, trail, out, to, here)
                 if length == LEFT:
                     what = DAMAGED
+            elif U64(row.int_mode) == IFA:
+                length, unverified = strip_ifa(buf, origin, end, row, table, trails[:, i], out, to, here)
+                what = DAMAGED if length == LEFT else STRIPPED
         if length == LEFT:
             length = size if size <= here else NONE
             checksum.copy(out, to, buf, origin, origin + length)
