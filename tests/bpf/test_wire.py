@@ -9,9 +9,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hopscope.bpf.wire_layout import WireCount
+from hopscope.bpf.wire_layout import UNREAD_PROTOCOLS, WireCount
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import Carrier, Hop, Link
+from oracle.ifa import IfaForm, insert_ifa
 from oracle.insert import Checksums, Form, insert_int
 from support.corpus import corpus
 from support.mutants import Mutator
@@ -102,6 +103,22 @@ def test_packets_without_int(wire: Wire) -> None:
     assert passage.out == passage.frames
     assert wire.program.counts()[WireCount.FORWARDED] == len(passage.frames)
     assert set(passage.verdicts) == {XDP_REDIRECT}
+
+
+def test_ifa_is_passed_up(wire: Wire) -> None:
+    """Packets with IFA are passed up unchanged, whatever they carry; protocols that are forwarded unread are
+    those that `UNREAD_PROTOCOLS` names.
+    """
+    packets = [packet for packet in plain_packets() if len(packet.payload) < 512]
+    frames = [insert_ifa(packet.frame(), IfaForm(), 14 + 4 * packet.tags) for packet in packets]
+    passage = wire.give(frames)
+    assert passage.out == passage.frames
+    assert set(passage.verdicts) == {XDP_PASS}
+    assert wire.program.counts()[WireCount.FORM] == len(frames)
+    alone = [insert_ifa(Packet().frame(), IfaForm(protocol=protocol)) for protocol in range(256)]
+    verdicts = wire.give(alone).verdicts
+    redirected = [number for number, verdict in enumerate(verdicts) if verdict == XDP_REDIRECT]
+    assert sorted({*redirected} - {6, 17}) == list(UNREAD_PROTOCOLS)
 
 
 @pytest.mark.parametrize("name", ["spec", "bmv2", "int-0.4"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,9 @@ def test_obstacles(between: Namespace) -> None:
     assert "filter" in why(filter="udp")
     assert "keep_offloads" in why(keep_offloads=True)
     assert "neither DSCP nor port" in why(name="geant")
+    on_sctp = replace(DIALECTS["spec"], ifa_protocol=132)
+    found = between.inside(lambda: obstacle(listen, sink, (on_sctp,)))
+    assert found.endswith("does not read IP protocol 132, that of IFA")
     assert "dialect auto" in between.inside(lambda: obstacle(listen, sink, tuple(DIALECTS.values())))
     reporting = SinkReportSettings(to="192.0.2.1:32766")
     assert "whole packets" in why(sink.model_copy(update={"report": reporting}))

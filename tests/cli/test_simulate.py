@@ -167,7 +167,7 @@ def test_packets_are_those_that_reports_are_about(version: str, tmp_path: Path) 
     keys = ("time_ns", "flow", "hops")
     assert [[p[key] for key in keys] for p in of_packets] == [[r[key] for key in keys] for r in of_reports]
     done = hopscope("sink", files[1], "-o", files[2])
-    assert f"{len(of_packets)} of them stripped of INT" in done.stdout, done.stderr
+    assert f"{len(of_packets)} of them stripped of telemetry" in done.stdout, done.stderr
     packets, stripped = (rdpcap(str(file)) for file in files[1:])
     assert len(packets) == len(stripped) == len(of_packets) > 100
     for packet in (*packets[:50], *stripped[:50]):

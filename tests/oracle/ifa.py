@@ -142,4 +142,4 @@ def _checksum(octets: bytes) -> bytes:
     total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
-    return (0xFFFF - total).to_bytes(2, "big")
+    return struct.pack("!H", 0xFFFF - total)

@@ -39,7 +39,7 @@ def test_a_sink() -> None:
     counts["sink_throttled_events_total.latency_above"], counts["sink_journal_throttled_events_total"] = 5, 1
     counts["sink_reports_total"], counts["sink_reports_unreachable_total"] = 3, 2
     assert summary_lines(counts)[1:8] == [
-        "forwarded  9 frames, 7 of them stripped of INT (1 unverified); 5 by the XDP program",
+        "forwarded  9 frames, 7 of them stripped of telemetry (1 unverified); 5 by the XDP program",
         "bypassed   6 frames, which the kernel passed on as they were",
         "dropped    2: 2 no_slot",
         "sink       3 events in the event ring; by type: 3 latency_above, 2 path_change",

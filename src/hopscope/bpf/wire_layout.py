@@ -46,6 +46,11 @@ class WireCount(IntEnum):
 PASSED = tuple(count for count in WireCount if WireCount.FORM <= count <= WireCount.OFF)
 """Reasons for which frames are passed up."""
 
+UNREAD_PROTOCOLS = (1, 2, 58, 89, 112, 132)
+"""IP protocols whose packets are redirected unread: ICMP, IGMP, ICMPv6, OSPF, VRRP and SCTP
+(`carries_nothing`).
+"""
+
 
 class WireRole(IntEnum):
     """What a UDP destination port announces (enum wire_role)."""

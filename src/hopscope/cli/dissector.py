@@ -18,7 +18,7 @@ def dissector(
         option("--output", "-o", metavar="FILE", help="File to write; - or none: standard output."),
     ] = None,
 ) -> None:
-    """Print a Wireshark dissector (Lua) for reports, INT, DTA, labels.
+    """Print a Wireshark dissector (Lua) for reports, INT, IFA, DTA, labels.
 
     It offers every dialect, including those of your configuration.
     Wireshark loads it from its folder of personal Lua plugins, which `tshark -G folders` prints;

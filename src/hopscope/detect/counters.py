@@ -225,12 +225,16 @@ COUNTERS: tuple[Counter, ...] = (
         gauge=True,
     ),
     Counter("forwarded_frames_total", "Frames forwarded by a sink, to an interface or into a file."),
-    Counter("stripped_packets_total", "Forwarded frames whose INT a sink removed, restoring the packet."),
+    Counter(
+        "stripped_packets_total", "Forwarded frames whose INT or IFA a sink removed, restoring the packet."
+    ),
     Counter(
         "unverified_packets_total",
-        "Stripped frames whose checksum was wrong both with and without INT; it is left as received.",
+        "Stripped frames whose checksum was wrong with and without the telemetry; it is left as received.",
     ),
-    Counter("unstripped_packets_total", "Frames forwarded with their INT because the INT is damaged."),
+    Counter(
+        "unstripped_packets_total", "Frames forwarded unchanged because their INT, IOAM or IFA is damaged."
+    ),
     *(
         Counter(
             "forward_drops_total", "Frames that a sink did not forward, by reason.", ("reason", drop.label)
@@ -391,7 +395,11 @@ COUNTERS: tuple[Counter, ...] = (
         "Reports that the sink did not send: full socket buffer, or no route.",
     ),
     Counter("sink_reports_unreachable_total", "ICMP port-unreachable errors from the other collector."),
-    Counter("sink_packets_total", "INT packets that a sink added to its flow table.", tally="sink.PACKETS"),
+    Counter(
+        "sink_packets_total",
+        "Packets with INT, IOAM or IFA that a sink added to its flow table.",
+        tally="sink.PACKETS",
+    ),
     Counter("sink_ring_events_total", "Events in a sink's event ring."),
     *family(
         "sink_events_total",

@@ -31,8 +31,8 @@ class SinkReportSettings(Section):
     to: Receiver = ""
     """Address of the collector, such as `192.0.2.1:32766`; empty: none."""
     when: Literal["packet", "event", "flow"] = "event"
-    """`packet`: for each packet with INT; `event`: for packets that caused an event; `flow`: for each flow
-    when it leaves the table, and every `flow_seconds`, with means (SmartNIC INT sink, II-B)."""
+    """`packet`: for each packet with INT or IFA; `event`: for packets that caused an event; `flow`: for each
+    flow when it leaves the table, and every `flow_seconds`, with means (SmartNIC INT sink, II-B)."""
     version: Literal["0.5", "1.0", "2.0"] = "2.0"
     """Version of the report."""
     node: int = Field(default=0, ge=0, le=2**32 - 1)
@@ -47,7 +47,7 @@ class SinkSettings(Section):
     enabled: bool = False
     """Whether workers are sinks; `hopscope sink` sets it."""
     strip: bool = True
-    """Remove INT from forwarded frames; if off, they are forwarded unchanged."""
+    """Remove INT and IFA from forwarded frames; if off, they are forwarded unchanged."""
     forwarding: Literal["auto", "xdp", "ring"] = "auto"
     """What forwards plain frames. `xdp`: a program in the kernel, which also removes their INT and passes all
     other frames to the workers. `ring`: the workers alone. `auto`: the program where it forwards the same

@@ -138,7 +138,7 @@ def figure(sink: Sink, title: str, text: str) -> None:
 
 
 def test_the_page_counts_what_went_through(sink: Sink) -> None:
-    """Frames, packets whose INT was removed, those whose INT is damaged and why, and interfaces: as the test
+    """Frames, packets whose telemetry was removed or is damaged and why, and interfaces: as the test
     has sent them, and as they came out. The flow with INT is under Flows, with the path that was in it; no
     latency is said to be stored before one was.
     """
@@ -149,14 +149,14 @@ def test_the_page_counts_what_went_through(sink: Sink) -> None:
     for title, text in (
         ("Frames in", f"{ALL} total"),
         ("Forwarded", f"{ALL} total"),
-        ("INT removed", f"{WITH_INT} packets total"),
-        ("INT damaged", f"\n{DAMAGED}\n"),
+        ("Telemetry removed", f"{WITH_INT} packets total"),
+        ("Telemetry damaged", f"\n{DAMAGED}\n"),
         ("Not forwarded", "\n0\n"),
         ("Missed", "\n0\n"),
     ):
         figure(sink, title, text)
-    figure(sink, "INT damaged", f"{UNKNOWN} more of unknown form")
-    assert {row[0].partition(" ")[0]: row[1] for row in page.rows("INT not removed")} == {
+    figure(sink, "Telemetry damaged", f"{UNKNOWN} more of unknown form")
+    assert {row[0].partition(" ")[0]: row[1] for row in page.rows("Telemetry not removed")} == {
         "unstripped": str(DAMAGED), "bad": str(DAMAGED), "unknown": str(UNKNOWN),
     }  # fmt: skip
     (passed,) = (row for row in page.rows("In the kernel") if row[0].startswith("INT "))

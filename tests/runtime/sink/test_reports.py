@@ -32,6 +32,8 @@ from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.records import REPORT, Flag, FrameBatch, Link, ReportBatch
 from oracle import report as codec
 from oracle.encode import encode_scalar
+from oracle.ifa import IfaForm, insert_ifa
+from support.packet_cases import Packet
 from support.tshark import Tshark, reports
 from support.waiting import HANG_SECONDS
 from support.wire_cases import frame_batch, frames_of
@@ -131,12 +133,31 @@ def test_long_stacks_and_other_links() -> None:
         assert again.hops.tobytes() == read.hops.tobytes()
 
 
+@pytest.mark.kernel
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reports_of_packets_with_ifa(version: int) -> None:
+    """A collector reads the flow and the hops from the report, as the sink reads them from the packet."""
+    forms = [
+        (Packet(ip, protocol), IfaForm(nodes=nodes))
+        for ip in (4, 6) for protocol in (6, 17) for nodes in (0, 3, 31)
+    ]  # fmt: skip
+    frames = frame_batch([insert_ifa(packet.frame(), form) for packet, form in forms])
+    batch = decode_plain(frames, PACKETS)
+    assert carries_stack(batch.reports).all()
+    made = enclose(frames, batch.reports, version=version, node_id=9, hw_id=3, sequence=0)
+    again = decode_plain(made)
+    assert not again.reports["reason"].any()
+    for name in ("int_version", "hop_count", "src_lo", "dst_lo", "proto", "sport", "dport"):
+        assert again.reports[name].tolist() == batch.reports[name].tolist()
+    assert again.hops.tobytes() == batch.hops.tobytes()
+
+
 def test_only_packets_with_a_stack() -> None:
-    """INT-MX, IOAM, damaged rows and rows without INT are not reported."""
-    rows = np.zeros(5, REPORT)
-    rows["int_version"], rows["int_mode"] = (20, 20, 91, 20, 0), (1, 3, 4, 1, 0)
+    """INT-MX, IOAM, damaged rows and rows without telemetry are not reported."""
+    rows = np.zeros(6, REPORT)
+    rows["int_version"], rows["int_mode"] = (20, 20, 91, 20, 0, 92), (1, 3, 4, 1, 0, 7)
     rows["reason"][3] = 1
-    assert carries_stack(rows).tolist() == [True, False, False, False, False]
+    assert carries_stack(rows).tolist() == [True, False, False, False, False, True]
 
 
 @pytest.mark.parametrize(("proto", "ip"), [(6, 4), (17, 6), (1, 4)])

@@ -80,9 +80,9 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
         in_kernel = sum(family(counters, "xdp_forwarded_frames_total").values())
         lines.append(
             f"forwarded  {plural(counters['forwarded_frames_total'], 'frame')}, "
-            f"{counters['stripped_packets_total']:,} of them stripped of INT"
+            f"{counters['stripped_packets_total']:,} of them stripped of telemetry"
             + (f" ({unverified:,} unverified)" if unverified else "")
-            + (f", {damaged:,} unchanged because their INT is damaged" if damaged else "")
+            + (f", {damaged:,} unchanged because their telemetry is damaged" if damaged else "")
             + (f"; {in_kernel:,} by the XDP program" if in_kernel else "")
         )
     if bypassed:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ...bpf.ring import FRAMES
 from ...bpf.wire_heads import WireHeads
-from ...bpf.wire_layout import PASSED, WireCount
+from ...bpf.wire_layout import PASSED, UNREAD_PROTOCOLS, WireCount
 from ...bpf.wire_program import WireProgram, knows
 from ...capture.errors import CaptureError
 from ...capture.interface import has_carrier, mtu_of
@@ -51,6 +51,8 @@ def obstacle(listen: ListenSettings, sink: SinkSettings, dialects: Sequence[Dial
         return "dialect auto: a program needs to know the dialect"
     if not knows(dialects[0]):
         return f"dialect {dialects[0].name}: neither DSCP nor port announces all INT"
+    if (protocol := dialects[0].ifa_protocol) in UNREAD_PROTOCOLS:
+        return f"dialect {dialects[0].name}: the program does not read IP protocol {protocol}, that of IFA"
     if listen.workers > 1:
         return "several workers share the interface"
     if listen.filter:

@@ -10,7 +10,6 @@ from ..headers import packet_kernel
 from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Kind
-from ..telemetry.ifa_kernel import MODE as IFA
 from ..telemetry.int_kernel import find_shim, read_int, udp_carrier
 from ..telemetry.metadata_kernel import NODE, ONES_32, OWN_2_0
 from ..telemetry.stack_kernel import read_report_metadata
@@ -221,7 +220,7 @@ def packet(
     """Read a captured packet into a row of zeros: (whether it has INT, IOAM or IFA, next free row of `hops`).
     Its trail goes into a column of `trails`, if there are columns.
     """
-    plans[U64(trail.COUNT)] = U64(0)  # `walk` counts headers, if trails are kept
+    plans[U64(trail.COUNT)] = U64(0)  # `walk` counts the headers around INT-MD and IFA, if trails are kept
     if link == packet_kernel.ETHERNET:
         count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
     else:
@@ -234,8 +233,7 @@ def packet(
         )
     row.first_hop = first
     row.hop_count = count
-    mode = U64(row.int_mode)
-    if plans[U64(trail.COUNT)] and (mode == walk_kernel.MD or mode == IFA) and not row.reason:
+    if plans[U64(trail.COUNT)]:
         trail.keep(row, plans, trails, column)
     place = U64(row.place)
     damaged = walk_kernel.is_of_int(place)

@@ -14,6 +14,7 @@ from ..headers import tunnel_kernel as tunnel
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Layer, Mode
 from ..telemetry import variant_kernel as variant
+from ..telemetry.ifa_kernel import MODE as MODE_IFA
 from ..telemetry.ifa_kernel import is_ifa, read_ifa
 from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from ..telemetry.ioam_kernel import is_in, read_extensions
@@ -422,7 +423,8 @@ def walk(
         why, count = read_extensions(buf, origin, trace_at, trace_end, row, hops, first)
         if why:
             return packet.NONE
-    plans[U64(trail.COUNT)] = headers
+    if row.int_mode == MD or row.int_mode == MODE_IFA:
+        plans[U64(trail.COUNT)] = headers
     if depth and wants_id(row):
         row.packet_id = packet_id(buf, ip_at, version, length, after_ports, limit)
     return count

@@ -1,8 +1,9 @@
 """Telemetry Reports around unchanged packets, sent by a sink that has the packet.
 
-A report contains the packet with its INT (Telemetry Report 2.0, 3.2: the original headers, and the stack if
-the sink has removed it). Its bytes are copied from the frame, up to a little after the stack. So it has
-values that `encode_reports` would have to invent: addresses of tunnels, TCP flags, domain-specific metadata.
+A report contains the packet with its INT or IFA (Telemetry Report 2.0, 3.2: the original headers, and the
+stack if the sink has removed it). Its bytes are copied from the frame, up to a little after the stack. So it
+has values that `encode_reports` would have to invent: addresses of tunnels, TCP flags, domain-specific
+metadata.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _LINK_BYTES = {Link.NULL: 4, Link.LINUX_SLL: 16, Link.LINUX_SLL2: 20}
 
 
 def carries_stack(rows: Records) -> npt.NDArray[np.bool_]:
-    """Which REPORT rows are packets with INT-MD that were read without an error, bool [rows]."""
-    return np.asarray((rows["reason"] == 0) & (rows["int_version"] <= 20) & (rows["int_mode"] == Mode.MD))
+    """Which REPORT rows are packets with INT-MD or IFA that were read without an error, bool [rows]."""
+    mode = rows["int_mode"]
+    return np.asarray((rows["reason"] == 0) & ((mode == Mode.MD) | (mode == Mode.IFA)))
 
 
 def enclose(

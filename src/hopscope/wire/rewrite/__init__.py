@@ -1,1 +1,1 @@
-"""Removes INT from packets."""
+"""Removes INT and IFA from packets."""

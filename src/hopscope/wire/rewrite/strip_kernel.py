@@ -1,4 +1,4 @@
-"""Packets without their INT.
+"""Packets without their INT, or IFA (`strip_ifa_kernel`).
 
 The usual form, INT-MD 2.x after the first TCP or UDP header, takes one pass over the payload;
 `strip_any_kernel` restores all other forms.  The following fields are corrected around the INT, and in every
@@ -54,8 +54,8 @@ from .strip_ifa_kernel import strip_ifa
 
 MD, IFA = U64(Mode.MD), U64(Mode.IFA)
 STRIPPED, UNVERIFIED, DAMAGED, PASSED, UNFIT = U64(0), U64(1), U64(2), U64(3), U64(4)
-"""Results of a frame: INT removed; INT removed, but a checksum was right neither with INT nor without;
-damaged INT; no INT; longer than the room.
+"""Results of a frame: telemetry removed; removed, but a checksum was right neither with it nor without;
+damaged telemetry; nothing to remove; longer than the room.
 """
 
 
@@ -188,9 +188,9 @@ def strip_frames(
     buf: Any, frames: Any, first: Any, reports: Any, trails: Any, table: Any, out: Any, offsets: Any,
     room: Any, lengths: Any, results: Any,
 ) -> None:  # fmt: skip
-    """Write the frames from `first` on without their INT to `out`, one at each of `offsets`.  `lengths` gets
-    their lengths, 0 if a frame needs more than `room` bytes, or more than `out` has; `results` gets their
-    results.
+    """Write the frames from `first` on without their INT or IFA to `out`, one at each of `offsets`.
+    `lengths` gets their lengths, 0 if a frame needs more than `room` bytes, or more than `out` has; `results`
+    gets their results.
     """
     index, rows, space = NONE, U64(len(reports)), U64(len(out))
     for place in range(U64(len(offsets))):

@@ -1,4 +1,5 @@
--- Hopscope: Telemetry Reports 0.5, 1.0 and 2.0, INT in packets, DTA and INT-label for Wireshark and tshark.
+-- Hopscope: Telemetry Reports 0.5, 1.0 and 2.0, INT and IFA in packets, DTA and INT-label for Wireshark and
+-- tshark.
 -- Written by `hopscope dissector`. The tables are generated from hopscope's own declarations; what follows
 -- them reads packets as `hopscope decode` does, and refuses what it refuses, with the same reasons.
 
@@ -17,7 +18,8 @@ local PROTO_LABELS = Proto("hopscope.labels", "INT-label, from a last hop")
 local FIELD = {} -- "int.hop.node_id" and where it is in its bytes: the ProtoField
 local declared = {}
 
-local CAPITALS = { ds = "DS", dscp = "DSCP", hw = "HW", l2 = "L2", mtu = "MTU", nack = "NACK", tx = "TX" }
+local CAPITALS = { ds = "DS", dscp = "DSCP", hw = "HW", l2 = "L2", mtu = "MTU", nack = "NACK", ttl = "TTL",
+                   tx = "TX" }
 
 local function title_of(name)
   local words = name:gsub("_", " "):gsub("%w+", CAPITALS)
@@ -144,7 +146,7 @@ PROTO.prefs.int_dscp = Pref.range("INT DSCP values", "",
                                   "DSCP values of packets with INT; empty: the dialect's", 63)
 PROTO.prefs.int_ports = Pref.range("INT UDP ports", "",
                                    "UDP destination ports of packets with INT; empty: the dialect's", 65535)
-PROTO.prefs.packets = Pref.bool("INT in packets", true, "Look for INT in packets that are no reports")
+PROTO.prefs.packets = Pref.bool("INT in packets", true, "Look for INT and IFA in packets that are no reports")
 PROTO.prefs.dta_port = Pref.uint("DTA UDP port", L.DTA_PORT, "Acknowledgments go to the port 4 above it")
 PROTO.prefs.dta_form = Pref.enum("DTA base header", 0, "2 bytes, 3 with sequence number, or Hopscope's own with lengths", {
   { 0, "by length", 0 }, { 2, "2 bytes", 2 }, { 3, "3 bytes", 3 }, { H.DTA_SIZED.size, "sized", H.DTA_SIZED.size },
@@ -439,7 +441,9 @@ end
 
 local MD, DESTINATION, MX = 1, 2, 3
 local MODE = { "md", "destination", "mx" }
-local LAYOUT = { [1] = "2015", [4] = "0.4", [5] = "0.5", [10] = "1.0", [20] = "2" }
+local IFA = { version = 92, type = 7 } -- as `int_version` and `int_mode` of the decoder
+MODE[IFA.type] = "ifa"
+local LAYOUT = { [1] = "2015", [4] = "0.4", [5] = "0.5", [10] = "1.0", [20] = "2", [IFA.version] = "ifa" }
 local KIND_OF = { [1] = L.INT_2015, [4] = L.INT_0_4, [5] = L.INT_0_5, [10] = L.INT_1_0, [20] = L.INT_2_0 }
 local COUNTED = { [1] = true, [4] = true, [5] = true } -- their headers count the hops
 local REPORT_INDEX = { [0] = 0, [5] = 1, [10] = 2, [20] = 3 }
@@ -704,6 +708,7 @@ local function certain(w) return w.tracked or w.report_version == 0 end
 
 -- Shim, header and stack. What is no INT after all (`strict`: it must be) is forgotten.
 local function read_int(c, w, carrier, strict)
+  if w.hops then return false end -- the first is the packet's: a tunnel follows IFA
   w.int, w.int_at = {}, c.at
   local shim, md
   local fine, damage = pcall(function()
@@ -871,7 +876,9 @@ local function read_gre(c, w, ip)
 end
 
 local function read_vxlan(c, w)
-  note_layer(w, "vxlan", pull(c, H.VXLAN, "tunnel").vni)
+  local head = pull(c, H.VXLAN, "tunnel")
+  if floor(head.flags / 8) % 2 == 0 then return end -- without a VNI it is no VXLAN
+  note_layer(w, "vxlan", head.vni)
   read_ethernet(c, w, "tunnel")
 end
 
@@ -892,7 +899,8 @@ end
 
 local function read_gpe(c, w)
   local start, head = c.at, pull(c, H.VXLAN_GPE, "tunnel")
-  note_layer(w, "vxlan_gpe", head.vni)
+  if head.flags % 2 == 1 or floor(head.flags / 16) % 4 ~= 0 then return end -- OAM, or another version
+  note_layer(w, "vxlan_gpe", floor(head.flags / 8) % 2 == 1 and head.vni or nil)
   if floor(head.flags / 4) % 2 == 0 and (rule(R.GPE_NEXT + head.next_protocol) ~= 9 or is_frame(c)) then
     read_ethernet(c, w, "tunnel") -- early INT has a next protocol without the P flag
   elseif rule(R.GPE_NEXT + head.next_protocol) == 9 then
@@ -907,6 +915,7 @@ end
 
 local function read_geneve(c, w)
   local head = pull(c, H.GENEVE, "tunnel")
+  if head.version ~= 0 then return end
   note_layer(w, "geneve", head.vni)
   local stop = skip(c, 4 * head.option_words, "tunnel", "Geneve options") + 4 * head.option_words
   local options = cursor(c.tvb, c.at - 4 * head.option_words, c.stop)
@@ -924,6 +933,7 @@ local function read_geneve(c, w)
     options.at = start
     skip(options, 4 + 4 * option.words, "tunnel", "Geneve option")
   end
+  if head.control == 1 then return end
   local inner = head.type == L.ETHERTYPE_TEB and read_ethernet or read_type
   local what = head.type == L.ETHERTYPE_TEB and "tunnel" or head.type
   if w.int then quietly(inner, c, w, what) else inner(c, w, what) end
@@ -948,6 +958,107 @@ local function read_gtp(c, w)
   if nibble == 4 or nibble == 6 then read_ip(c, w, nibble) end
 end
 
+-- Whether IFA 2.0 before TCP or UDP begins here: the protocol is one for experiments.
+local function is_ifa(c)
+  if c.at + H.IFA.size > math.min(c.stop, c.limit) then return false end
+  local head = values_of(c.tvb, c.at, H.IFA)
+  local following = head.next_header
+  return head.version == 2 and (following == L.PROTOCOL_TCP or following == L.PROTOCOL_UDP)
+end
+
+local IFA_UNREAD = { -- flags of what is not read
+  { "fragmented", "metadata fragments are" }, { "tail_stamp", "a stack at the packet's end is" },
+  { "checksum_present", "the checksum header is" },
+}
+
+local function check_ifa(head)
+  if head.namespace ~= 15 then
+    refuse("unknown_type", "ifa", head.at,
+           ("metadata of namespace %d, only that of 15 is known"):format(head.namespace))
+  end
+  for _, flag in ipairs(IFA_UNREAD) do
+    if head[flag[1]] == 1 then refuse("unsupported", "ifa", head.at, flag[2] .. " not read") end
+  end
+end
+
+-- The header of TCP or UDP between the IFA header and the metadata.
+local function skip_l4(c, protocol)
+  local start, place = c.at, "ifa"
+  if protocol == L.PROTOCOL_UDP then return skip(c, H.UDP.size, place, "UDP") end
+  local size = 4 * peek(c, H.TCP, place).header_words
+  if size < H.TCP.size then
+    refuse("bad_length", place, start, ("TCP header of %d bytes, at least 20 are needed"):format(size))
+  end
+  skip(c, size, place, "TCP with options")
+end
+
+local IFA_EXTRAS = { ttl = true, queue_bytes = true, pool_cells = true } -- null in JSON if all bits are ones
+
+local function note_node(w, c, at, index)
+  local one = part(w.int, "int.hop", "", at, H.IFA_HOP.size)
+  one[1] = { "int.hop.index", at, H.IFA_HOP.size, index }
+  for _, row in ipairs(H.IFA_HOP) do
+    local unavailable = IFA_EXTRAS[row.name] and all_ones(c.tvb, at + row.first, row.size)
+    one[#one + 1] = { { row }, at, "int.hop", unavailable }
+  end
+  local node = values_of(c.tvb, at, H.IFA_HOP)
+  local time, latency = node.seconds * 1e9 + node.nanoseconds, node.residence_time
+  if latency >= 1e9 then latency = latency - 1e9 end -- some switches add a second
+  local function derived(name, bits, field, value)
+    local offset = byte_of(H.IFA_HOP, field)
+    one[#one + 1] = { ("int.hop.%s:0/%d"):format(name, bits), at + offset, 4, value }
+  end
+  derived("hop_latency", 32, "residence_time", latency)
+  derived("ingress_time", 64, "nanoseconds", UInt64.new(time % 2 ^ 32, floor(time / 2 ^ 32)))
+  local opaque = byte_of(H.IFA_HOP, "queue_bytes")
+  if c.tvb(at + opaque, H.IFA_HOP.size - opaque):bytes():tohex():find("[^0]") then
+    derived("queue_occupancy", 24, "queue_cells", node.queue_cells)
+  end
+  w.path[index + 1] = ("%d"):format(node.node_id)
+  one.title = ("Hop %d: node %s"):format(index, w.path[index + 1])
+end
+
+-- The IFA header, the ports and the stack; damage of what a report does not announce is ordinary traffic.
+local function read_ifa(c, w, ip)
+  local place, start, sure = "ifa", c.at, certain(w)
+  w.int, w.int_at = {}, start
+  local fine, damage = pcall(function()
+    local head, one = noted(w.int, "int.header", c, H.IFA, "int", place)
+    one.title = "IFA 2.0"
+    check_ifa(head)
+    w.flow.proto = head.next_header
+    local ports = peek(c, H.PORTS, place)
+    w.flow.sport, w.flow.dport = ports.sport, ports.dport
+    skip_l4(c, head.next_header)
+    local at, metadata = c.at, pull(c, H.IFA_METADATA, place)
+    sure, one.size = true, c.at - start
+    one[2] = { H.IFA_METADATA, at, "int" }
+    w.md, w.shim, w.path = { version = IFA.version, hop_words = H.IFA_HOP.size / 4 },
+      { type = IFA.type, carrier = "ip_protocol" }, {}
+    local size = 4 * metadata.words
+    if size % H.IFA_HOP.size ~= 0 then
+      refuse("bad_hop_size", place, at,
+             ("a stack of %d bytes, a node takes %d"):format(size, H.IFA_HOP.size))
+    end
+    c.at = at
+    need(c, H.IFA_METADATA.size + size, place, "IFA stack")
+    local hops = size / H.IFA_HOP.size
+    for hop = 1, hops do
+      note_node(w, c, at + H.IFA_METADATA.size + (hop - 1) * H.IFA_HOP.size, hops - hop)
+    end
+    w.hops, w.keep, c.at = hops, true, at + H.IFA_METADATA.size + size
+  end)
+  if not fine then
+    if type(damage) ~= "table" or sure then error(damage, 0) end
+    w.int = nil
+    return
+  end
+  if w.flow.proto ~= L.PROTOCOL_UDP then return end
+  for _, tunnel in ipairs(TUNNELS) do
+    if role(w.flow.dport, tunnel[1]) then return quietly(tunnel[2], c, w, ip) end
+  end
+end
+
 TUNNELS[1] = { R.ROLE_VXLAN, read_vxlan }
 TUNNELS[2] = { R.ROLE_GPE, read_gpe }
 TUNNELS[3] = { R.ROLE_GENEVE, read_geneve }
@@ -959,7 +1070,8 @@ function read_ip(c, w, version)
   end
   local start, ip = c.at, pull_ip(c, version, "inner ip", true)
   w.depth = w.depth + 1
-  w.flow = { at = ip.at, version = ip.version, src = ip.source, dst = ip.destination, proto = ip.protocol }
+  w.flow = { at = ip.at, version = ip.version, src = ip.source, dst = ip.destination, proto = ip.protocol,
+             vlan = w.vlan, tunnel_id = w.tunnel_id, layers = table.concat(w.layers, " ") }
   w.lengths[#w.lengths + 1] = ip.length_at
   if ip.fragment then refuse("fragment", "inner ip", start, "the inner packet is a fragment") end
   local tcp, udp = ip.protocol == L.PROTOCOL_TCP, ip.protocol == L.PROTOCOL_UDP
@@ -969,6 +1081,8 @@ function read_ip(c, w, version)
     read_tcp(c, w, ip)
   elseif udp then
     read_udp(c, w, ip)
+  elseif ip.protocol ~= 0 and ip.protocol == rule(R.IFA_PROTOCOL) then
+    if is_ifa(c) then read_ifa(c, w, ip) end
   elseif ip.protocol == L.PROTOCOL_GRE then
     read_gre(c, w, ip)
   elseif ip.protocol == L.PROTOCOL_IPV4 or ip.protocol == L.PROTOCOL_IPV6 then
@@ -1217,12 +1331,17 @@ local function show_damage(tree, w)
     damage.reason:gsub("_", " "), damage.place, damage.detail))
 end
 
+local function name_of(w) -- "INT 2 MD"
+  if w.md.version == IFA.version then return "IFA 2.0" end
+  return ("INT %s %s"):format(LAYOUT[w.md.version], MODE[w.shim.type]:upper())
+end
+
 local function show_int(tree, w)
   local list = w.int
   if not list or #list == 0 then return end
   local last = list[#list]
   local title = "In-band Network Telemetry"
-  if w.md then title = ("%s %s %s"):format(title, LAYOUT[w.md.version], MODE[w.shim.type]:upper()) end
+  if w.md then title = name_of(w):gsub("^INT", title):gsub("^IFA", "Inband Flow Analyzer") end
   if w.hops then title = ("%s, %d hops"):format(title, w.hops) end
   local start = list[1].at
   local sub = tree:add(PROTO_INT, w.tvb(start, last.at + last.size - start), title)
@@ -1253,9 +1372,9 @@ local function show_flow(tree, w)
     if flow[name] then sub:add(FIELD["flow." .. name], w.tvb(flow.at, 1), flow[name]):set_generated() end
   end
   local around = w.tvb(0, flow.at)
-  if w.vlan then sub:add(FIELD["flow.vlan"], around, w.vlan):set_generated() end
-  if w.tunnel_id then sub:add(FIELD["flow.tunnel_id"], around, w.tunnel_id):set_generated() end
-  if #w.layers > 0 then sub:add(FIELD["flow.layers"], around, table.concat(w.layers, " ")):set_generated() end
+  if flow.vlan then sub:add(FIELD["flow.vlan"], around, flow.vlan):set_generated() end
+  if flow.tunnel_id then sub:add(FIELD["flow.tunnel_id"], around, flow.tunnel_id):set_generated() end
+  if #flow.layers > 0 then sub:add(FIELD["flow.layers"], around, flow.layers):set_generated() end
 end
 
 -- The packet of a report, without its INT, by Wireshark's own dissectors.
@@ -1388,7 +1507,7 @@ function PROTO.dissector(tvb, pinfo, root)
   return tvb:len()
 end
 
--- Every frame, behind all other dissectors: INT in packets, and reports whose UDP header is damaged.
+-- Every frame, behind all other dissectors: INT and IFA in packets, and reports whose UDP header is damaged.
 local SLL_TYPES = { [25] = "SLL", [210] = "SLL2" }
 
 local function read_link(c, w, link) -- EtherType and IP version behind a frame's link header
@@ -1463,8 +1582,7 @@ function PROTO_INT.dissector(tvb, pinfo, root)
   show_flow(tree, w)
   if w.damage then show_damage(tree, w) end
   local text = w.damage and summary(w)
-    or ("INT %s %s"):format(LAYOUT[w.md.version], MODE[w.shim.type]:upper()) .. (
-      #w.path > 0 and " path " .. table.concat(w.path, " → ") or "")
+    or name_of(w) .. (#w.path > 0 and " path " .. table.concat(w.path, " → ") or "")
   pinfo.cols.info:append(" [" .. text .. "]")
 end
 
@@ -1641,7 +1759,30 @@ local function finish_labels(tree, tvb, pinfo, w, text)
   return tvb:len()
 end
 
+-- What follows an IP header of IFA's protocol: TCP or UDP without the stack, for Wireshark's own dissectors.
+-- The tree of the IFA is that of PROTO_INT, after all dissectors.
+local function hand_on(tvb, pinfo, root)
+  local c = cursor(tvb, 0, tvb:len())
+  if not is_ifa(c) then return nil end
+  local fine, damage = pcall(function()
+    local head = pull(c, H.IFA, "ifa")
+    check_ifa(head)
+    local l4 = c.at
+    skip_l4(c, head.next_header)
+    local bytes = tvb(l4, c.at - l4):bytes()
+    skip(c, 4 * pull(c, H.IFA_METADATA, "ifa").words, "ifa", "IFA stack")
+    if c.at < c.stop then bytes = bytes .. tvb(c.at):bytes() end
+    IP_PROTOCOLS:try(head.next_header, bytes:tvb("Packet without IFA"), pinfo, root)
+  end)
+  if not fine and type(damage) == "table" then return 0 end -- damaged: PROTO_INT says how
+  return tvb:len()
+end
+
 function PROTO_LABEL.dissector(tvb, pinfo, root)
+  if pinfo.match == rule(R.IFA_PROTOCOL) then -- both use the protocol for experiments
+    local handed = hand_on(tvb, pinfo, root)
+    if handed or pinfo.match ~= PROTO.prefs.label_protocol then return handed or 0 end
+  end
   local tree = root:add(PROTO_LABEL, tvb())
   -- what is in the frame behind the IP packet's stated end contradicts its length; what is not was cut
   local c, w = cursor(tvb, 0, math.max(tvb:len(), pinfo.caplen - tvb:offset())), { tvb = tvb }
@@ -1711,6 +1852,10 @@ local function register()
   add(UDP_PORTS, PROTO.prefs.dta_port, PROTO_DTA)
   add(UDP_PORTS, PROTO.prefs.dta_port + L.DTA_ACK_PORT - L.DTA_PORT, PROTO_DTA)
   add(IP_PROTOCOLS, PROTO.prefs.label_protocol, PROTO_LABEL)
+  local ifa_protocol = rule(R.IFA_PROTOCOL)
+  if ifa_protocol ~= 0 and ifa_protocol ~= PROTO.prefs.label_protocol then
+    add(IP_PROTOCOLS, ifa_protocol, PROTO_LABEL)
+  end
   add(UDP_PORTS, PROTO.prefs.label_port, PROTO_LABELS)
 end
 

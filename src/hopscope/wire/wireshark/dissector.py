@@ -25,6 +25,7 @@ SHOWN = {
     "SHIM_OLD": "int.shim", "SHIM_2_0": "int.shim", "SHIM_GRE_2_0": "int.shim", "SHIM_GPE_2_0": "int.shim",
     "SHIM_GPE_OLD": "int.shim", "GENEVE_OPTION": "int.shim", "TAIL_0_5": "int.tail",
     "MD_0_4": "int", "MD_0_5": "int", "MD_1_0": "int",
+    "IFA": "int", "IFA_METADATA": "int", "IFA_HOP": "int.hop",
     "DTA_2": "dta", "DTA_3": "dta", "DTA_KEY_WRITE": "dta", "DTA_APPEND": "dta", "DTA_KEY_INCREMENT": "dta",
     "DTA_POSTCARD": "dta", "DTA_ACK": "dta", "DTA_SIZED": "dta", "DTA_SIZED_ACK": "dta",
     "LABEL_OPTION": "label", "LABEL_STATE": "label.item", "LABEL_ITEM": "label.item",

@@ -1,4 +1,4 @@
-/** Sink: frames in and out, INT removed or kept and why, and the events derived from it. */
+/** Sink: frames in and out, telemetry removed or kept and why, and the events derived from it. */
 
 import { h, fill } from "../lib/dom.js";
 import { link } from "../lib/address.js";
@@ -12,7 +12,7 @@ import { counterName, valueText } from "./system/counter_text.js";
 
 export const title = "Sink";
 const PANELS = [
-  ["kept", "INT not removed", "packets forwarded unchanged, and why"],
+  ["kept", "Telemetry not removed", "packets forwarded unchanged, and why"],
   ["dropped", "Not forwarded", "frames that were dropped, and why"],
   ["kernel", "In the kernel", "frames that the XDP program forwarded or passed to the workers, and why"],
   ["events", "Events", "in the event ring, and by type; an event may have several types"],
@@ -32,7 +32,7 @@ export function show(place) {
     numbers.element.hidden = grid.hidden = !there;
     if (status !== 200) return void fill(first, trouble(new Error(data.error)));
     if (!there) {
-      return void fill(first, empty("This collector is not a sink.", "A sink forwards packets between two interfaces, removes INT from them, and derives flows and events from it:",
+      return void fill(first, empty("This collector is not a sink.", "A sink forwards packets between two interfaces, removes INT and IFA from them, and derives flows and events from it:",
         "hopscope sink --pair eth1:eth2"));
     }
     fill(first);
@@ -58,8 +58,8 @@ function figuresOf({ counters, settings, threshold_increase }) {
   return [
     { key: "in", title: "Frames in", value: si(taken("per_second")), unit: "/s", note: `${si(taken("value"))} total` },
     { key: "out", title: "Forwarded", value: si(sum(counters.out, "forwarded_frames_total", "per_second")), unit: "/s", note: `${si(out)} total` },
-    { key: "int", title: "INT removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets total${unverified ? `, ${si(unverified)} with a wrong checksum` : ""}` : "off: sink.strip is false" },
-    { key: "kept", title: "INT damaged", value: si(damaged), note: unknown ? `${si(unknown)} more of unknown form` : "forwarded unchanged", mood: damaged ? "warn" : "" },
+    { key: "int", title: "Telemetry removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets total${unverified ? `, ${si(unverified)} with a wrong checksum` : ""}` : "off: sink.strip is false" },
+    { key: "kept", title: "Telemetry damaged", value: si(damaged), note: unknown ? `${si(unknown)} more of unknown form` : "forwarded unchanged", mood: damaged ? "warn" : "" },
     { key: "dropped", title: "Not forwarded", value: si(dropped), note: dropped ? `${percent(dropped / taken("value"))} of all` : "all frames are forwarded", mood: dropped ? "bad" : "" },
     { key: "missed", title: "Missed", value: si(missed), note: "the receive ring was full", mood: missed ? "bad" : "" },
     { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames bypassed the workers` : settings.bypass ? "not needed so far" : "without workers no frames are forwarded", mood: settings.bypass ? "" : "warn" },
