@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.direct.collectors.collector import CollectorError, LocalCollector
+from hopscope.direct.collectors.collector import ApiAccess, CollectorError, LocalCollector
 from hopscope.direct.collectors.generations import CollectorGenerations, Generation, Retention
 from hopscope.direct.collectors.group import CollectorGroup, merge_copies
-from hopscope.direct.collectors.http import HttpCollector
+from hopscope.direct.collectors.http import HttpCollector, _trusted
 from hopscope.direct.collectors.open import open_collectors
 from hopscope.direct.hashing import collectors_of
 from hopscope.direct.primitives import key_write
@@ -32,6 +32,7 @@ from hopscope.settings.collector import Settings
 from hopscope.settings.direct import DirectSettings
 from hopscope.settings.serve import ServeSettings
 from support.direct_make import as_bytes, dta
+from support.tls import Files
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -215,7 +216,7 @@ def test_a_collector_is_asked_over_http(tmp_path: Path) -> None:
         direct=DirectSettings(folder=folders[1]),
     )
     with served(settings) as url:
-        asked_over_http(folders, HttpCollector(url, token, HANG_SECONDS), url)
+        asked_over_http(folders, HttpCollector(url, ApiAccess(token, timeout_seconds=HANG_SECONDS)), url)
 
 
 @contextmanager
@@ -233,7 +234,13 @@ def served(settings: Settings) -> Iterator[str]:
 
 def asked_over_http(folders: list[Path], remote: HttpCollector, url: str) -> None:
     """The body of the test above."""
+    here = LocalCollector(folders[1])
     local, group = group_of(folders), CollectorGroup([LocalCollector(folders[0]), remote])
+    assert remote.stores() == here.stores()
+    damaged = folders[1] / "damaged.region"
+    damaged.write_bytes(b"no store")
+    assert remote.stores() == here.stores() != []
+    damaged.unlink()
     options = QueryOptions(values=parse_numbers("1-20,25"))
 
     def unnamed(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -250,7 +257,26 @@ def asked_over_http(folders: list[Path], remote: HttpCollector, url: str) -> Non
     with pytest.raises(StoreError, match="9 copies"):
         remote.query("paths", ["1"], QueryOptions(copies=9), None)
     with pytest.raises(CollectorError, match="HTTP status 401"):
-        HttpCollector(url, "another token", HANG_SECONDS).stores()
+        HttpCollector(url, ApiAccess("another token", timeout_seconds=HANG_SECONDS)).stores()
+
+
+def test_a_collector_is_asked_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API's certificate is verified with the file of the settings, or with the system's certificates."""
+    files = Files(tmp_path)
+    made(tmp_path, "paths=key-write,slots=64,collectors=3")
+    serve = ServeSettings(port=0, cert_file=files.cert, key_file=files.key)
+    settings = Settings(data=tmp_path / "none", serve=serve, direct=DirectSettings(folder=tmp_path / "0"))
+    with served(settings) as url:
+        url = url.replace("http:", "https:")
+        named = HttpCollector(url, ApiAccess(ca_file=files.ca))
+        assert [store["name"] for store in named.stores()] == ["paths"]
+        for unusable in (files.other_ca, tmp_path / "missing.pem"):
+            with pytest.raises(CollectorError, match=r"certificate verify failed|missing\.pem: No such file"):
+                HttpCollector(url, ApiAccess(ca_file=unusable)).stores()
+        _trusted.cache_clear()
+        monkeypatch.setenv("SSL_CERT_FILE", str(files.ca))  # where OpenSSL looks for the system's
+        assert [store["name"] for store in HttpCollector(url).stores()] == ["paths"]
+        _trusted.cache_clear()
 
 
 def test_nobody_listens_at_an_address() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..base.errors import HopscopeError
 from ..base.names import Names
@@ -115,21 +115,20 @@ def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | 
 
 
 async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.socket) -> None:
+    from ..direct.collectors.collector import ApiAccess
     from ..direct.collectors.open import open_collectors
     from .api import create_app  # the framework takes half a second to import
     from .scope import ClusterScope
 
     query = settings.direct.query
-    asked: dict[str, Any] = {
-        "token": value_of("direct.query.token", query.token),
-        "timeout_seconds": query.timeout_seconds,
-    }
-    group = open_collectors(query.collectors, settings.stores_folder, **asked)
+    token = value_of("direct.query.token", query.token)
+    access = ApiAccess(token, query.ca_file, query.timeout_seconds)
+    group = open_collectors(query.collectors, settings.stores_folder, access)
     collectors: CollectorGroup | Callable[[], CollectorGroup] = group
     if settings.cluster.enabled and not query.collectors:
         from ..cluster.owners.file import OwnersGroup
 
-        collectors = OwnersGroup(folder, settings.member_name, group, **asked)
+        collectors = OwnersGroup(folder, settings.member_name, group, access)
     names = Names.load(settings.names, folder)
     cluster = ClusterScope(settings, folder, names) if settings.cluster.enabled else None
     app = create_app(settings.serve, folder, names, settings.direct.folder, collectors, cluster)

@@ -222,6 +222,8 @@ class QuerySettings(Section):
     """
     token: str | None = None
     """Bearer token of these APIs; `env:NAME` or `file:PATH` says where to find it."""
+    ca_file: Path | None = None
+    """CA certificates (PEM) to verify these APIs with; default: those of the system."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0)
     """Longest wait for another collector."""
 

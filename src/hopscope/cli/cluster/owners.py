@@ -246,17 +246,18 @@ def _stores(
     """The epoch of each store of members, checked; `known`: members that need not answer. Raises
     HopscopeError.
     """
-    from ...direct.collectors.collector import CollectorError
+    from ...direct.collectors.collector import ApiAccess, CollectorError
     from ...direct.collectors.open import open_collector
     from ...settings.configuration.secrets import value_of
 
     query = settings.direct.query
     token = value_of("direct.query.token", query.token)
+    access = ApiAccess(token, query.ca_file, query.timeout_seconds)
     found: dict[str, dict[str, int]] = {}
     layouts: dict[str, Any] = {}
     for name, owner in owners.items():
         try:
-            stores = open_collector(owner.place, token=token, timeout_seconds=query.timeout_seconds).stores()
+            stores = open_collector(owner.place, access).stores()
         except CollectorError as error:
             if name not in known:
                 raise HopscopeError(f"{name}: {error}") from error

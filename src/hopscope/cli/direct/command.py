@@ -80,12 +80,14 @@ class QueryTargetOptions(StoresOptions):
 
     def collectors(self) -> CollectorGroup:
         """The collectors to ask."""
+        from ...direct.collectors.collector import ApiAccess
         from ...direct.collectors.open import open_collectors
         from ...settings.configuration.secrets import value_of
 
         loaded = self.load()
         query = loaded.direct.query
         token = value_of("direct.query.token", query.token)
+        access = ApiAccess(token, query.ca_file, query.timeout_seconds)
         if loaded.cluster.enabled and not query.collectors:
             from ...cluster.connection import Connection
             from ...cluster.owners.table import read_owners
@@ -93,10 +95,8 @@ class QueryTargetOptions(StoresOptions):
             with Connection(loaded.cluster, "query") as connection:
                 table, _ = read_owners(connection)
             if table is not None:
-                return table.collectors(token=token, timeout_seconds=query.timeout_seconds)
-        return open_collectors(
-            query.collectors, loaded.stores_folder, token=token, timeout_seconds=query.timeout_seconds
-        )
+                return table.collectors(access)
+        return open_collectors(query.collectors, loaded.stores_folder, access)
 
 
 MonitorOption = Annotated[

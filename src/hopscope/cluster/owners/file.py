@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...direct.collectors.collector import CollectorError
+from ...direct.collectors.collector import ApiAccess, CollectorError
 from ...direct.collectors.group import CollectorGroup
 from ...memory.text_file import write_text
 from ..connection import ClusterError, Connection
@@ -55,12 +55,10 @@ class OwnersFile:
 class OwnersGroup:
     """The collectors that a member's queries ask: the owners, or itself if there is no table."""
 
-    def __init__(
-        self, folder: Path, member: str, own: CollectorGroup, *, token: str | None, timeout_seconds: float
-    ) -> None:
-        """`folder`: contains the file; `own`: the stores of `member`; `token`: for the members' APIs."""
+    def __init__(self, folder: Path, member: str, own: CollectorGroup, access: ApiAccess) -> None:
+        """`folder`: contains the file; `own`: the stores of `member`; `access`: to the members' APIs."""
         self._file, self._member, self._own = OwnersFile(folder), member, own
-        self._token, self._timeout = token, timeout_seconds
+        self._access = access
         self._of: OwnerTable | None = None
         self._group: CollectorGroup = own
 
@@ -74,9 +72,7 @@ class OwnersGroup:
             self._of, self._group = table, self._own
             if table is not None:
                 (own,) = self._own.collectors
-                self._group = table.collectors(
-                    token=self._token, timeout_seconds=self._timeout, known={self._member: own}
-                )
+                self._group = table.collectors(self._access, known={self._member: own})
         return self._group
 
 

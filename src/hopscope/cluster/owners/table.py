@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from ...direct.collectors.collector import Collector, Epoch
+from ...direct.collectors.collector import NO_TOKEN, ApiAccess, Collector, Epoch
 from ...direct.collectors.generations import CollectorGenerations, Generation, Retention
 from ...direct.collectors.group import CollectorGroup
 from ...direct.collectors.open import open_collector
@@ -210,21 +210,14 @@ class OwnerTable:
         return replace(self, owners=owners, generations=kept)
 
     def collectors(
-        self,
-        *,
-        token: str | None = None,
-        timeout_seconds: float = 5.0,
-        known: Mapping[str, Collector] | None = None,
+        self, access: ApiAccess = NO_TOKEN, *, known: Mapping[str, Collector] | None = None
     ) -> CollectorGenerations:
-        """The collectors that queries ask, named after the members. `token`: for the members' APIs. `known`:
+        """The collectors that queries ask, named after the members. `access`: to the members' APIs. `known`:
         collectors by member, in place of those at the table's places.
         """
         known = known or {}
         opened = {
-            name: MemberCollector(
-                name,
-                known.get(name) or open_collector(owner.place, token=token, timeout_seconds=timeout_seconds),
-            )
+            name: MemberCollector(name, known.get(name) or open_collector(owner.place, access))
             for name, owner in self.owners.items()
         }
         ends = [*(each.since_ns for each in self.generations[1:]), None]

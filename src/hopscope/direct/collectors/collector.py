@@ -16,6 +16,20 @@ Epoch = int | Literal["all"] | None
 """A past epoch; `all`: all epochs, newest first, until a key is found; None: the current epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class ApiAccess:
+    """How the APIs of collectors are asked."""
+
+    token: str | None = None
+    ca_file: Path | None = None
+    """CA certificates to verify servers with; None: those of the system."""
+    timeout_seconds: float = 5.0
+
+
+NO_TOKEN = ApiAccess()
+"""For an API that anyone may read, as on loopback."""
+
+
 class CollectorError(HopscopeError):
     """A collector cannot be reached; the message says which, and why."""
 

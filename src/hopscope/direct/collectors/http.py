@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ...base.tls import TlsError, client_context
 from ..stores.answers import QueryOptions
 from ..stores.numbers import show_numbers
 from ..stores.store import StoreError
-from .collector import CollectorError, Epoch
+from .collector import NO_TOKEN, ApiAccess, CollectorError, Epoch
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -25,27 +27,26 @@ _PLACE = "/api/v0/direct/stores"
 
 
 @cache
-def _trusted() -> SSLContext:
-    """Trusted certificates, read once: httpx would read them for each request, which takes 18 ms."""
-    import httpx
-
-    return httpx.create_ssl_context(trust_env=False)
+def _trusted(ca_file: Path | None) -> SSLContext:
+    """Trusted certificates, read once: reading them takes up to 50 ms. Raises TlsError."""
+    return client_context(ca_file)
 
 
 class HttpCollector:
-    """Queries a collector's API, such as `http://192.0.2.7:8080`, for its own stores. `token`: token of that
-    API.
-    """
+    """Queries a collector's API, such as `http://192.0.2.7:8080`, for its own stores."""
 
-    def __init__(self, url: str, token: str | None = None, timeout_seconds: float = 5.0) -> None:
+    def __init__(self, url: str, access: ApiAccess = NO_TOKEN) -> None:
         self.name = url.rstrip("/")
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._timeout = timeout_seconds
+        self._access = access
+        self._headers = {"authorization": f"Bearer {access.token}"} if access.token else {}
 
     def stores(self) -> list[dict[str, Any]]:
         """See `Collector`."""
-        items: list[dict[str, Any]] = self._get("", {"local": "true"})["items"]
-        return items
+        items = self._get("", {"local": "true"})["items"]
+        return [
+            {name: value for name, value in store.items() if value is not None and name != "own"}
+            for store in items
+        ]
 
     def query(
         self, store: str, keys: Sequence[str], options: QueryOptions, epoch: Epoch
@@ -92,12 +93,12 @@ class HttpCollector:
                 self.name + _PLACE + path,
                 params=asked,
                 headers=self._headers,
-                timeout=self._timeout,
+                timeout=self._access.timeout_seconds,
                 trust_env=False,
-                verify=_trusted(),
+                verify=_trusted(self._access.ca_file) if self.name.startswith("https:") else False,
             )
             content = answer.json()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TlsError, ValueError, OSError) as error:
             raise CollectorError(f"collector {self.name}: {error or type(error).__name__}") from error
         if answer.status_code == 200 and isinstance(content, dict):
             return content

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...base.errors import HopscopeError, described
 from ...base.names import Names
 from ...base.plural import plural
+from ...base.tls import client_context
 from ...detect.links import read_links
 from ...memory.data_folder import read_owner
 from ...memory.running import running_folders
@@ -22,6 +23,7 @@ from ...settings.destinations.common import ExportSettings
 from ...settings.destinations.metrics.common import MetricsSettings
 from ...settings.destinations.redis import RedisServerSettings
 from ...settings.destinations.shown import shown
+from ...settings.direct import QuerySettings
 from ...settings.listen import ListenSettings
 from ...settings.names_from import DeviceSettings
 from ...settings.section import host_and_port
@@ -137,7 +139,7 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
     query = settings.direct.query
     for place in query.collectors:
         if "://" in place:
-            yield _collector(place, query.token, query.timeout_seconds)
+            yield _collector(place, query)
 
 
 def _switch(name: str, settings: ControlledSettings) -> Attempt:
@@ -239,13 +241,16 @@ def _lake(settings: Settings) -> Attempt:
     return Attempt(f"lake {settings.lake.place}", run)
 
 
-def _collector(place: str, token: str | None, seconds: float) -> Attempt:
+def _collector(place: str, query: QuerySettings) -> Attempt:
     def run() -> str:
         import httpx
 
-        known = value_of("direct.query.token", token)
-        headers = {"authorization": f"Bearer {known}"} if known else {}
-        with httpx.Client(timeout=seconds, trust_env=False, headers=headers) as client:
+        token = value_of("direct.query.token", query.token)
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        trusted = client_context(query.ca_file) if place.startswith("https:") else False
+        with httpx.Client(
+            timeout=query.timeout_seconds, trust_env=False, headers=headers, verify=trusted
+        ) as client:
             status = client.get(f"{place.rstrip('/')}/readyz").status_code
         if status in (401, 403):
             raise HopscopeError(f"status {status}: direct.query.token is not its token")
