@@ -221,13 +221,14 @@ def test_a_token_that_others_could_know_is_not_used(api: Any, tmp_path: Path, tr
         assert ask(api, tmp_path, "PATCH", url, headers=headers, json={}).status_code == 401
 
 
-@pytest.mark.parametrize("url", ["https://hopscope.example", "https://hopscope.example:8443"])
-def test_a_proxy_in_front_is_known_by_its_address(tmp_path: Path, url: str) -> None:
+@pytest.mark.parametrize("given_url", ["https://hopscope.example", "https://hopscope.example:8443/"])
+def test_a_proxy_in_front_is_known_by_its_address(tmp_path: Path, given_url: str) -> None:
     """Its Host and Origin are taken, others are not, and the cookie is for TLS alone."""
     from hopscope.serve.api import create_app
 
+    url = given_url.rstrip("/")
     public = url.partition("//")[2]
-    settings = ServeSettings(token=TOKEN, public_url=url)
+    settings = ServeSettings(token=TOKEN, public_url=given_url)
     app = create_app(settings, tmp_path)
 
     async def talk() -> None:

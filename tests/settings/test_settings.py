@@ -136,6 +136,10 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
         ("[serve.oidc]\nissuer = 'https://a.example'", "serve.oidc: found issuer without client_id"),
         ("[serve]\npublic_url = 'x'", "found 'x', expected an address that begins with http:// or https://"),
+        ("[serve]\npublic_url = 'https://a.example/b'", "with http:// or https:// and has no path"),
+        ("[export.a]\nkind = 'clickhouse'\nurl = 'http://a/?b=c'", "or https:// and has no query"),
+        ("[export.a]\nkind = 'syslog'\nurl = 'udp://a'", "tcp:// or tls:// and ends with a port"),
+        ("[lake]\ncatalog = 'postgres://a'", "postgresql:// and ends with the name of a database"),
         (
             "[cluster]\nnats = ['x']",
             "nats[0]: found 'x', expected an address that begins with nats:// or tls://",

@@ -41,7 +41,7 @@ class ServeSettings(Section):
     """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` says where to
     find it.
     """
-    public_url: str = Field(default="", pattern=r"^(https?://[^/?#@\s]+)?$")
+    public_url: str = Field(default="", pattern=r"^(https?://[^/?#@\s]+/?)?$")
     """Address that browsers use, if it differs from `host`, such as `https://hopscope.example`; it also needs
     a login.
     """

@@ -17,7 +17,7 @@ class Sites:
     """The names of this server. `host`: the address it listens on; `public_url`: that of a proxy in front."""
 
     def __init__(self, host: str, public_url: str = "") -> None:
-        self.public_url = public_url.lower()
+        self.public_url = public_url.lower().rstrip("/")
         self._public = netloc(self.public_url) if public_url else None
         self._loopback_only = is_loopback(host)
 

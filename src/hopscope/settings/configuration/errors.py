@@ -52,6 +52,13 @@ _SCHEMES = {
     "postgres(ql)?": "postgres:// or postgresql://",
 }
 """How a pattern begins an address, and how people write that."""
+_ENDS = {
+    r"/[^\s/?#]+": " and ends with the name of a database",
+    r":\d{1,5}$": " and ends with a port",
+    "/?#": " and has no path",
+    "?#": " and has no query",
+}
+"""What a pattern says about the rest of an address; the first part that it contains counts."""
 
 
 class ConfigError(HopscopeError):
@@ -109,9 +116,9 @@ def _form(pattern: str) -> str:
     """What matches a pattern, in words if it is an address."""
     for scheme, words in _SCHEMES.items():
         if re.match(rf"\^\(*{re.escape(scheme)}\)?://", pattern):
-            return f"an address that begins with {words}" + ", or env:NAME, or file:PATH" * (
-                "|env:" in pattern
-            )
+            rest = next((text for part, text in _ENDS.items() if part in pattern), "")
+            otherwise = ", or env:NAME, or file:PATH" if "|env:" in pattern else ""
+            return f"an address that begins with {words}{rest}{otherwise}"
     return f"text that matches {pattern}"
 
 
