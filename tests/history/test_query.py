@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime
 from ipaddress import IPv6Address, ip_network
@@ -16,11 +18,14 @@ from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
 from hopscope.history.columns import connect
 from hopscope.history.errors import HistoryError
+from hopscope.history.files import journal_chunks
 from hopscope.history.files.checksums import sum_path
+from hopscope.history.files.journal_chunks import JournalReader, read_columns
 from hopscope.history.files.names import list_segments
+from hopscope.history.files.segment_index import Criteria
 from hopscope.history.files.segments import VERSION_KEY, write_segment
 from hopscope.history.query import Flow, History
-from hopscope.history.reading.source import joined
+from hopscope.history.reading.filters import is_further
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.flows.hops import flow_values
@@ -521,14 +526,106 @@ def test_frames_of_other_libraries(stored: Stored) -> None:
         ] == expected
 
 
-def test_large_blocks_of_journals_are_not_copied() -> None:
-    """However many there are: a copy doubled the memory of a storm's journals. Small ones become one."""
-    sizes = (40_000, 3, 32_768, 5, 40_000, 40_000, 40_000)
-    every = np.zeros(sum(sizes), EVENT)
-    every["sequence"] = np.arange(len(every))
-    blocks = np.split(every, np.cumsum(sizes)[:-1])
-    found = joined(blocks)
-    assert [len(block) for block in found] == [40_000, 32_768, 40_000, 40_000, 40_000, 8]
-    assert all(np.shares_memory(block, every) for block in found[:-1])
-    assert np.array_equal(np.sort(np.concatenate([block["sequence"] for block in found])), every["sequence"])
-    assert joined([]) == []
+def test_a_growing_journal_equals_brute_force(
+    tmp_path: Path, make_events: Callable[..., Events], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever its chunks end: filters, pages, sums, SQL, and paths that are in two chunks, while it grows
+    and is archived.
+    """
+    monkeypatch.setattr(journal_chunks, "CHUNK_EVENTS", 50)
+    long = np.zeros(3, EVENT)
+    long["kind"], long["metric"], long["flow_id"], long["ip_version"] = Kind.NEW_KEY, Metric.FLOW_PATH, 9, 4
+    long["hop"], long["hop_count"] = [0, 8, 16], 19
+    long["path"] = np.arange(24).reshape(3, 8)
+    every = np.empty(0, EVENT)
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        for turn, count in enumerate((1, 47, 1, 49, 150, 251)):
+            events = make_events(count, seed=turn, start=len(every))
+            events = np.concatenate([events[~is_further(events) & (events["hop_count"] <= 8)], long])
+            events["time_ns"][-3:] = 10**18 + turn
+            writer.append(events)
+            if turn == 3:
+                writer.rotate()
+                archive_once(tmp_path, HistorySettings())
+            every = np.concatenate([every, events])
+            heads = every[~is_further(every)]
+            assert found(history, order="sequence") == names_of(heads)
+            low, high = np.sort(heads["time_ns"])[[len(heads) // 3, len(heads) * 2 // 3]].tolist()
+            inside = (heads["time_ns"] >= low) & (heads["time_ns"] < high)
+            for kind in Kind:
+                mask = inside & (heads["kind"] == kind)
+                filters: dict[str, Any] = {"kinds": [kind.label], "start": low, "end": high}
+                assert found(history, order="sequence", **filters) == names_of(heads[mask])
+                assert sum(history.summary(**filters)["events"].tolist()) == mask.sum()
+            for metric in list(Metric)[1:]:
+                mask = heads["metric"] == metric
+                assert found(history, order="sequence", metrics=[metric.label]) == names_of(heads[mask])
+            for row in history.paths(flow=Flow(flow_id=9)).rows():
+                assert row["path"] == list(range(19))
+            flows = history.flows(limit=None)
+            ids, counts = np.unique(heads["flow_id"][heads["flow_id"] > 0], return_counts=True)
+            assert dict(zip(flows["flow_id"].tolist(), flows["events"].tolist(), strict=True)) == dict(
+                zip(ids.tolist(), counts.tolist(), strict=True)
+            )
+            table = history.events(limit=97, order="oldest")
+            page = table["sequence"].tolist()
+            while table.after is not None:
+                table = history.events(limit=97, order="oldest", after=table.after)
+                page += table["sequence"].tolist()
+            by = np.lexsort((heads["sequence"], heads["time_ns"]))
+            assert page == heads["sequence"][by].tolist()
+        table = history.sql("SELECT count(*) AS n, sum(value)::UBIGINT AS value FROM events")
+        assert (int(table["n"][0]), int(table["value"][0])) == (len(every), sum(every["value"].tolist()))
+
+
+def test_events_of_a_journal_are_not_kept(tmp_path: Path) -> None:
+    """A query keeps no events of a storm's journals, and reads only the columns that it needs."""
+    events = np.zeros(100_000, EVENT)
+    events["kind"], events["metric"] = Kind.VALUE, Metric.HOP_LATENCY
+    events["kind"][::1000] = Kind.SILENT
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        tracemalloc.start()
+        try:
+            assert len(found(history, kinds=["silent"])) == 100
+            kept, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            assert history.summary()["events"].tolist() == [99_900, 100]
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert kept < events.nbytes / 4
+        assert most < events.nbytes / 2
+
+
+def test_a_journal_that_is_archived_while_read(tmp_path: Path, make_events: Callable[..., Events]) -> None:
+    """Its events can still be read, although its file is gone."""
+    events = make_events(500)
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(events)
+    reader = JournalReader(next((tmp_path / "journal").glob("*.journal")))
+    parts = reader.parts()
+    archive_once(tmp_path, HistorySettings())
+    assert not reader.path.exists()
+    read = read_columns(parts, EVENT.names or (), Criteria())
+    for name in EVENT.names or ():
+        assert np.array_equal(read[name], events[name])
+
+
+def test_a_journal_that_is_cut_while_read(tmp_path: Path, make_events: Callable[..., Events]) -> None:
+    """The events up to its new end are found, and those that are written there later."""
+    events = make_events(40_000)
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(events)
+    reader = JournalReader(next((tmp_path / "journal").glob("*.journal")))
+    parts = reader.parts()
+    whole = reader.path.read_bytes()
+    os.truncate(reader.path, 128 + 136 * 20_000 + 7)
+    assert np.array_equal(read_columns(parts, ["value"], Criteria())["value"], events["value"][:20_000])
+    assert sum(part.last + 1 - part.first for part in reader.parts()) == 20_000
+    damaged = bytearray(whole)
+    damaged[128 + 136 * 30_000] ^= 1  # the sequence of this event
+    reader.path.write_bytes(damaged)
+    assert reader.parts()[-1].last == 29_999
+    reader.path.write_bytes(whole)
+    assert reader.parts()[-1].last == 39_999

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,15 @@ COLUMNS = (
 )
 """Name and DuckDB type of every column, in order."""
 NAMES = ", ".join(name for name, _ in COLUMNS)
+_FIELDS = {
+    "time": ("time_ns",),
+    "reason": ("kind", "reason"),
+    "src": ("src_hi", "src_lo"),
+    "dst": ("dst_hi", "dst_lo"),
+    **{name: (name, "ip_version") for name in ("sport", "dport", "proto")},
+    "path": ("kind", "metric", "hop", "hop_count", "path"),
+}
+"""Fields of EVENT from which a column is made; others have the name of their field."""
 PORT = f"coalesce(port, CASE metric WHEN '{Metric.LINK_UTILIZATION.label}' THEN nullif(ident, {NO_PORT}) END)"
 """SQL for the egress port of an event, as `detect.places.ports_of_events`."""
 
@@ -83,8 +93,27 @@ def quoted(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, texts: bool = True) -> str:
-    """Register EVENT records as table `name`; returns the SELECT of COLUMNS from it.
+def named_in(sql: str) -> tuple[str, ...]:
+    """The COLUMNS whose names occur in a statement, in order."""
+    words = set(re.findall(r"\w+", re.sub("'[^']*'", "", sql)))
+    return tuple(name for name, _ in COLUMNS if name in words)
+
+
+def fields_of(names: Iterable[str], texts: bool) -> set[str]:
+    """The fields of EVENT from which `register` makes these columns."""
+    without = () if texts else ("src", "dst")
+    return {field for name in names if name not in without for field in _FIELDS.get(name, (name,))}
+
+
+def register(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    events: Records | Mapping[str, npt.NDArray[Any]],
+    texts: bool = True,
+    names: Collection[str] = tuple(name for name, _ in COLUMNS),
+) -> str:
+    """Register EVENT records, or the columns `fields_of` these `names`, as table `name`; returns the SELECT
+    of the COLUMNS `names` from it.
 
     Without `texts`, addresses are given only as numbers: `src` and `dst` are NULL.
     """
@@ -92,6 +121,8 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, 
     joins = ""
     text = {"src": "NULL", "dst": "NULL"}
     for side in text if texts else ():
+        if side not in names:
+            continue
         text[side] = _ipv4_sql(side)
         known = _ipv6_names(events, side)
         if known is not None:
@@ -117,7 +148,7 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, 
         **{part: in_flow.format(part) for part in ("sport", "dport", "proto")},
         "path": f"CASE WHEN {has_path} THEN list_value({parts})[:greatest(0, hop_count::INT - hop)] END",
     }
-    shown = ", ".join(f"CAST({source.get(n, 'r.' + n)} AS {t}) AS {n}" for n, t in COLUMNS)
+    shown = ", ".join(f"CAST({source.get(n, 'r.' + n)} AS {t}) AS {n}" for n, t in COLUMNS if n in names)
     return f"SELECT {shown} FROM {name} r{joins}"
 
 
@@ -135,13 +166,14 @@ def records_of(columns: Mapping[str, npt.NDArray[Any]]) -> Records:
     return events
 
 
-def _raw(events: Records) -> dict[str, npt.NDArray[Any]]:
+def _raw(events: Records | Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """Fields of the records as columns, without copying."""
+    known = events if isinstance(events, Mapping) else events.dtype.names or ()
     fields: dict[str, npt.NDArray[Any]] = {
-        name: events[name] for name in events.dtype.names or () if name not in ("path", "reserved")
+        name: events[name] for name in known if name not in ("path", "reserved")
     }
-    for i in range(PATH_PART):
-        fields[f"p{i}"] = events["path"][:, i]
+    if "path" in known:
+        fields |= {f"p{i}": events["path"][:, i] for i in range(PATH_PART)}
     return fields
 
 
@@ -158,7 +190,9 @@ def _ipv4_sql(side: str) -> str:
     return f"CASE WHEN r.{side}_hi = 0 AND {lo} >> 32 = 65535 THEN concat_ws('.', {parts}) END"
 
 
-def _ipv6_names(events: Records, side: str) -> dict[str, npt.NDArray[Any]] | None:
+def _ipv6_names(
+    events: Records | Mapping[str, npt.NDArray[Any]], side: str
+) -> dict[str, npt.NDArray[Any]] | None:
     """Texts of the IPv6 addresses, which SQL cannot format, or None if there are none."""
     hi, lo = events[f"{side}_hi"], events[f"{side}_lo"]
     long = (hi != 0) | ((lo >> np.uint64(32) != 0xFFFF) & (lo != 0))

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
@@ -19,7 +20,8 @@ import numpy.typing as npt
 from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
 from ..detect.flows.flow_ids import FlowIds
-from .columns import connect
+from ..wire.records import Records
+from .columns import connect, named_in
 from .errors import HistoryError, TooLargeError
 from .files.segment_index import flow_key
 from .files.segments import first_line
@@ -28,7 +30,7 @@ from .reading.event_queries import LOCAL, EventQueries, name_ends, of_records
 from .reading.filters import Filters, Flow, QueueFilters, criteria_of
 from .reading.long_paths import MOST_RECORDS, add_long_paths
 from .reading.page import Order, Page
-from .reading.source import HistorySource, Snapshot
+from .reading.source import HistorySource, Sequences, Snapshot
 from .reading.table import Table, fetch
 from .sandbox.processes import Sandbox
 from .sandbox.query import ParquetFile, folder_source
@@ -49,6 +51,8 @@ _SUMS = (
     *(("worst_node_id", "UINTEGER"), ("worst_port", "USMALLINT"), ("worst_latency", "UBIGINT")),
 )
 """Columns of `sums_of`, and their DuckDB types."""
+_EVERY = "<every event>"
+"""Stands for the SELECT of all events in a statement whose columns are not known yet."""
 _MOST_KEYS = 1000
 """Largest number of flows that are looked up in the indexes of segments."""
 _TRIES = 20
@@ -82,7 +86,7 @@ class History(EventQueries):
     @property
     def problems(self) -> list[str]:
         """A line for each file that is skipped because it is damaged."""
-        return [str(error) for error in self._source.damaged.values()]
+        return list(self._source.damaged.values())
 
     def close(self) -> None:
         """Close DuckDB, and end running SQL queries; later queries raise HistoryError."""
@@ -216,13 +220,15 @@ class History(EventQueries):
             snapshot = self._source.undamaged(snapshot)
             if given is not None:
                 cursor.register("GIVEN", dict(given))
-            if chosen is None:
-                every = snapshot.select(cursor)
-            else:
+            every, selected = _EVERY, None
+            if chosen is not None:
                 cursor.register("chosen", {"id": chosen[0].ids})
-                every = f"""SELECT * FROM ({snapshot.of_flows(*chosen).select(cursor)})
-                    WHERE flow_id {"" if chosen[1] else "NOT"} IN (SELECT id FROM chosen)"""
+                within = "IN" if chosen[1] else "NOT IN"
+                every = f"SELECT * FROM ({_EVERY}) WHERE flow_id {within} (SELECT id FROM chosen)"
+                selected = partial(_of_flows, *chosen)
             statement = self._selected(select, every, filters, recorded, lambda: snapshot.long_paths(cursor))
+            known = snapshot.select(cursor, named_in(statement), selected=selected)
+            statement = statement.replace(_EVERY, known)
             table = fetch(cursor, statement, limit, described)
             return self._with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
 
@@ -238,8 +244,7 @@ class History(EventQueries):
 
         def find(table: Table, rows: npt.NDArray[np.intp]) -> str | None:
             shards, later = table["shard"][rows], table["sequence"][rows] + np.uint64(1)
-            both = np.concatenate([later, later + np.uint64(MOST_RECORDS)])
-            holding = snapshot.holding(np.concatenate([shards, shards]), both)
+            holding = snapshot.holding(Sequences(shards, later), MOST_RECORDS)
             return self._source.undamaged(holding).long_paths(cursor)
 
         return add_long_paths(table, cursor, LOCAL.shard, find)
@@ -261,3 +266,9 @@ class History(EventQueries):
                         raise HistoryError(first_line(error)) from error
                     self._source.blame(snapshot.paths, error)
         raise AssertionError
+
+
+def _of_flows(ids: FlowIds, inside: bool, events: Records) -> npt.NDArray[np.bool_]:
+    """bool [events]: which events belong to these flows, or (not `inside`) to other flows."""
+    found: npt.NDArray[np.bool_] = ids.has(events["flow_id"]) == inside
+    return found

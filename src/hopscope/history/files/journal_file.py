@@ -5,9 +5,11 @@ Journals with an earlier layout can be read too; the fields that it lacks are 0.
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import time
+import weakref
 import zlib
 from pathlib import Path
 from typing import Any
@@ -60,50 +62,73 @@ def pull_header(path: Path, head: bytes) -> tuple[int, int, np.dtype[Any]]:
     return shard, first, layout
 
 
-class JournalReader:
-    """Reads a journal that may still be growing, and keeps the records that it has read."""
+class OpenJournal:
+    """A journal that may still be growing; it can be read after its file is deleted.
+    FileNotFoundError, DamagedError.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.record_bytes = EVENT_BYTES
-        """Size of one record; valid after the first `read`."""
-        self._buffer = np.empty(0, EVENT)
-        self._count = 0
+        self._file = path.open("rb", buffering=0)
+        weakref.finalize(self, self._file.close)
+        head = self._file.read(HEADER_BYTES)
+        self.shard, self.first, self._layout = 0, 0, EVENT
+        self._has_header = bool(head.rstrip(b"\0"))  # else power failed before the header was on disk
+        if self._has_header:
+            self.shard, self.first, self._layout = pull_header(path, head)
 
-    def read(self) -> Records:
-        """All complete EVENT records before the first with a wrong sequence.
-        FileNotFoundError, DamagedError.
+    @property
+    def record_bytes(self) -> int:
+        """Size of one record."""
+        return self._layout.itemsize
+
+    def __len__(self) -> int:
+        """Number of complete records."""
+        if not self._has_header:
+            return 0
+        return max(0, os.fstat(self._file.fileno()).st_size - HEADER_BYTES) // self.record_bytes
+
+    def read(self, begin: int, events: Records) -> int:
+        """Read records from number `begin` on into `events`; returns how many: fewer if the file ends."""
+        if not len(events):
+            return 0
+        raw = events if self._layout is EVENT else np.zeros(len(events), self._layout)
+        self._file.seek(HEADER_BYTES + begin * self.record_bytes)
+        buffer, done = raw.view(np.uint8).data, 0
+        while done < len(buffer) and (more := self._file.readinto(buffer[done:])):
+            done += more  # Linux reads at most 2 GiB at once
+        if raw is not events:
+            events["switch_ns"] = 0
+            for name in self._layout.names or ():
+                events[name] = raw[name]
+        return done // self.record_bytes
+
+    def undamaged(self, begin: int, events: Records) -> int:
+        """How many of these records, from number `begin` on, come before the first with a wrong sequence."""
+        first = self.first + begin
+        expected = np.arange(first, first + len(events), dtype=np.uint64)
+        wrong = (events["sequence"] != expected) | (events["shard"] != self.shard)
+        return int(wrong.argmax()) if wrong.any() else len(events)
+
+    def mapped(self, count: int) -> Records:
+        """The first `count` EVENT records, which the file has, without copying them. A process that reads
+        them after the file was cut is killed (SIGBUS).
         """
-        with self.path.open("rb") as file:
-            head = file.read(HEADER_BYTES)
-            if not head.rstrip(b"\0"):
-                return self._buffer[:0]  # power failed before the header was on disk
-            shard, first, layout = pull_header(self.path, head)
-            self.record_bytes = layout.itemsize
-            have = self._count
-            more = (os.fstat(file.fileno()).st_size - HEADER_BYTES) // layout.itemsize - have
-            if more > 0:
-                if have + more > len(self._buffer):
-                    grown = np.empty(have + more + have // 2, EVENT)
-                    grown[:have] = self._buffer[:have]
-                    self._buffer = grown
-                file.seek(HEADER_BYTES + have * layout.itemsize)
-                fresh = self._buffer[have : have + more]
-                raw = fresh if layout is EVENT else np.zeros(more, layout)
-                more = file.readinto(raw.view(np.uint8)) // layout.itemsize  # type: ignore[arg-type]
-                if raw is not fresh:
-                    fresh["switch_ns"] = 0
-                    for name in layout.names or ():
-                        fresh[name] = raw[name]
-                expected = np.arange(first + have, first + have + more, dtype=np.uint64)
-                wrong = (fresh["sequence"][:more] != expected) | (fresh["shard"][:more] != shard)
-                self._count += int(wrong.argmax()) if wrong.any() else more
-        return self._buffer[: self._count]
+        if self._layout is EVENT and count:
+            area = mmap.mmap(self._file.fileno(), HEADER_BYTES + count * EVENT_BYTES, access=mmap.ACCESS_READ)
+            events: Records = np.frombuffer(area, EVENT, count, HEADER_BYTES)
+            return events
+        events = np.empty(count, EVENT)
+        return events[: self.read(0, events)]
 
 
-def read_journal(path: Path) -> Records:
-    """The result of `JournalReader.read` for one journal."""
-    return JournalReader(path).read()
+def read_journal(path: Path) -> tuple[Records, int]:
+    """All complete EVENT records of a journal before the first with a wrong sequence, and the size of one in
+    the file. FileNotFoundError, DamagedError.
+    """
+    journal = OpenJournal(path)
+    events = np.empty(len(journal), EVENT)
+    events = events[: journal.read(0, events)]
+    return events[: journal.undamaged(0, events)], journal.record_bytes
 
 
 def read_journals(folder: Path) -> Records:
@@ -113,7 +138,7 @@ def read_journals(folder: Path) -> Records:
     blocks = []
     for journal in list_journals(Path(folder)):
         try:
-            blocks.append((journal, read_journal(journal.path)))
+            blocks.append((journal, read_journal(journal.path)[0]))
         except (FileNotFoundError, DamagedError):
             continue  # it has become a segment, or the archive will set it aside
     segments = list_segments(Path(folder))

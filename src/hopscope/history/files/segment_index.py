@@ -53,7 +53,8 @@ CHUNK = np.dtype(
 the Bloom filter and their number, and whether the chunk has records of a path of more than PATH_PART nodes.
 """
 
-_PART_FIELDS = ["first", "last", "oldest", "newest", "long"]
+PART_FIELDS = ["first", "last", "oldest", "newest", "long"]
+"""Fields of a CHUNK that become a `Part`."""
 _BLOCK_BITS = 512
 _BITS_PER_KEY = 16
 _MAX_BLOCKS = 4096
@@ -112,21 +113,14 @@ class SegmentIndex:
     def parts(self, criteria: Criteria) -> Iterator[Part]:
         """The chunks that may have rows that meet the criteria."""
         rows = self.chunks
-        may = (rows["newest"] >= criteria.start_ns) & (rows["oldest"] <= criteria.end_ns)
-        if criteria.kinds:
-            may &= rows["kinds"] & np.uint64(criteria.kinds) != 0
-        if criteria.metrics:
-            may &= rows["metrics"] & np.uint64(criteria.metrics) != 0
-        for shard, first in criteria.since:
-            if shard == self.segment.shard:
-                may &= rows["last"] >= first
+        may = may_have(rows, criteria, self.segment.shard)
         places = [criteria.places] if criteria.places and self._has_places else []
         for group in (*criteria.keys, *places):
             found = rows["long"] != 0 if criteria.on_path else np.zeros(len(rows), bool)
             for key in group:
                 found = found | self._has(np.uint64(key))
             may &= found
-        for first, last, oldest, newest, long in rows[may][_PART_FIELDS].tolist():
+        for first, last, oldest, newest, long in rows[may][PART_FIELDS].tolist():
             yield Part(self.segment, first, last, oldest, newest, bool(long))
 
     def _has(self, key: np.uint64) -> npt.NDArray[np.bool_]:
@@ -147,6 +141,23 @@ class SegmentIndex:
             filters = np.asarray(self._blocks).view(np.uint64).reshape(-1, 8)
             self._filters = filters if is_whole else np.full_like(filters, _LOW)
         return self._filters
+
+
+def may_have(chunks: Records, criteria: Criteria, shard: int) -> npt.NDArray[np.bool_]:
+    """bool [chunks]: which chunks of a shard may have rows that meet the criteria, except `keys` and
+    `places`.
+    """
+    may: npt.NDArray[np.bool_] = (chunks["newest"] >= criteria.start_ns) & (
+        chunks["oldest"] <= criteria.end_ns
+    )
+    if criteria.kinds:
+        may &= chunks["kinds"] & np.uint64(criteria.kinds) != 0
+    if criteria.metrics:
+        may &= chunks["metrics"] & np.uint64(criteria.metrics) != 0
+    for of_shard, first in criteria.since:
+        if of_shard == shard:
+            may &= chunks["last"] >= first
+    return may
 
 
 def flow_key(flow_id: int) -> int:
@@ -221,13 +232,9 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     """Fill in the CHUNK for these events, except `block` and `blocks`; returns its filter, uint64 [blocks,
     8].
     """
-    row["first"], row["last"] = events["sequence"][0], events["sequence"][-1]
-    row["oldest"], row["newest"] = events["time_ns"].min(), events["time_ns"].max()
-    row["kinds"], row["metrics"] = (_bits(np.unique(events[name])) for name in ("kind", "metric"))
+    describe(row, events)
     paths = events[(events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP)]
     rest = paths["hop_count"].astype(np.int64) - paths["hop"]
-    further = (rest > PATH_PART) | (paths["hop"] != 0)
-    row["long"] = bool((further & (paths["metric"] == Metric.FLOW_PATH)).any())
     is_node = np.arange(PATH_PART) < rest[:, None]
     nodes = np.concatenate([np.unique(events["node_id"]), np.unique(paths["path"][is_node])])
     of_events = ports_of_events(events)
@@ -242,6 +249,16 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     ]
     keys += [np.unique(_address_keys(events[f"{side}_hi"], events[f"{side}_lo"])) for side in ("src", "dst")]
     return _filter(np.concatenate(keys))
+
+
+def describe(row: Any, events: Records) -> None:
+    """Fill in the CHUNK for these events, except `block` and `blocks`."""
+    row["first"], row["last"] = events["sequence"][0], events["sequence"][-1]
+    row["oldest"], row["newest"] = events["time_ns"].min(), events["time_ns"].max()
+    for name, bits in (("kind", "kinds"), ("metric", "metrics")):
+        row[bits] = _bits(np.flatnonzero(np.bincount(events[name])))
+    continues = (events["hop_count"].astype(np.int64) - events["hop"] > PATH_PART) | (events["hop"] != 0)
+    row["long"] = bool((continues & (events["metric"] == Metric.FLOW_PATH)).any())
 
 
 def _bits(codes: npt.NDArray[Any]) -> int:

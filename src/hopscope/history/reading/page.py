@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import duckdb
@@ -11,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..columns import COLUMNS, NAMES
+from ..columns import COLUMNS, NAMES, named_in
 from ..errors import HistoryError
-from ..files.segment_index import Criteria, Part, chunks_of
-from .source import Snapshot
+from ..files.journal_chunks import JournalPart
+from ..files.segment_index import Criteria, Part
+from .source import Sequences, Snapshot
 from .table import Table, fetch
 
 Order = Literal["newest", "oldest", "sequence"]
@@ -32,8 +34,6 @@ _GROWTH = 4
 _MARGIN = 1.25
 """So many times more parts are read than have the missing rows on average: another query would cost more."""
 _MAX_PARTS = 512
-_PIECE_EVENTS = 131_072
-"""Events in each piece of a journal."""
 _ALL = 2**62
 _LISTED = 1000
 """Up to this many rows are fetched by a list of their sequences, so that DuckDB
@@ -76,8 +76,7 @@ class Page:
         parts as the one before; or, if that one had rows, as many as are expected to have the missing rows.
         """
         self._keys = np.empty(0, _KEY)
-        pieces = [piece for events in snapshot.fresh for piece in chunks_of(events, _PIECE_EVENTS)]
-        both: list[Part | Records] = [*snapshot.parts, *pieces]
+        both: list[Part | JournalPart] = [*snapshot.parts, *snapshot.fresh]
         parts = sorted(both, key=self._best)
         begin, size = 0, _ALL if self._limit == _ALL else 1
         end = size
@@ -86,7 +85,7 @@ class Page:
             yield replace(
                 snapshot,
                 parts=[part for part in batch if isinstance(part, Part)],
-                fresh=[part for part in batch if not isinstance(part, Part)],
+                fresh=[part for part in batch if isinstance(part, JournalPart)],
             )
             begin = end
             expected = self._expected(begin) if len(self._keys) > before else 0
@@ -97,9 +96,11 @@ class Page:
         """Search a batch for rows of the page."""
         if not snapshot.parts and not snapshot.fresh:
             return  # all parts are damaged
+        where = f"{condition} AND {self._after_sql()}"
+        names = named_in(f"time, shard, sequence, {where}")
         got = cursor.execute(
-            f"""SELECT epoch_ns(time)::BIGINT AS time, shard, sequence FROM ({snapshot.select(cursor)})
-            WHERE {condition} AND {self._after_sql()} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
+            f"""SELECT epoch_ns(time)::BIGINT AS time, shard, sequence FROM ({snapshot.select(cursor, names)})
+            WHERE {where} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
         ).fetchnumpy()
         found = np.empty(len(got["time"]), _KEY)
         for name in _KEY.names or ():
@@ -112,9 +113,8 @@ class Page:
     def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
         """The rows that were found, with addresses only as numbers."""
         keys = self._keys[: self._limit]
-        holding = snapshot.holding(keys["shard"], keys["sequence"])
-        fresh = [_rows(events, keys) for events in holding.fresh]
-        source = replace(holding, fresh=[rows for rows in fresh if len(rows)]).select(cursor)
+        wanted = Sequences(keys["shard"], keys["sequence"])
+        source = snapshot.holding(wanted).select(cursor, named_in(NAMES), selected=partial(_have, wanted))
         columns = {name: np.ascontiguousarray(keys[name]) for name in ("shard", "sequence")}
         cursor.register("page", columns)  # DuckDB before 2.0 reads other strides wrongly
         listed = ""
@@ -135,16 +135,12 @@ class Page:
         missing = self._limit + 1 - found
         return 1 + int(_MARGIN * read * missing / found) if missing else 0
 
-    def _best(self, part: Part | Records) -> tuple[int, int]:
+    def _best(self, part: Part | JournalPart) -> tuple[int, int]:
         """The first place in the order that a row of this part can have."""
-        if isinstance(part, Part):
-            place, newest, oldest = (part.segment.shard, part.first), part.newest, part.oldest
-        else:
-            place = int(part["shard"][0]), int(part["sequence"][0])
-            newest, oldest = int(part["time_ns"].max()), int(part["time_ns"].min())
-        return {"newest": (-newest, 0), "oldest": (oldest, 0)}.get(self._order, place)
+        place = (part.segment if isinstance(part, Part) else part).shard, part.first
+        return {"newest": (-part.newest, 0), "oldest": (part.oldest, 0)}.get(self._order, place)
 
-    def _is_complete(self, following: Part | Records) -> bool:
+    def _is_complete(self, following: Part | JournalPart) -> bool:
         """Whether all rows of the page, and one more, come before those of the part `following`."""
         if len(self._keys) <= self._limit:
             return False
@@ -162,15 +158,18 @@ class Page:
         return f"time {sign}= {time} AND (time, shard, sequence) {sign} ({time}, {shard}, {sequence})"
 
 
-def _rows(events: Records, keys: Keys) -> Records:
-    """Those events of a journal, whose sequences have no gaps, that have one of the keys."""
-    first = int(events["sequence"][0])
-    ours = keys["sequence"][keys["shard"] == events["shard"][0]]
-    rows: Records = events[ours[(ours >= first) & (ours < first + len(events))] - np.uint64(first)]
-    return rows
+def _have(sequences: Sequences, events: Records) -> npt.NDArray[np.bool_]:
+    """bool [events]: which of a journal's events have one of these sequences."""
+    found = np.zeros(len(events), bool)
+    if len(events):
+        first = events["sequence"][0]
+        found[
+            sequences.between(int(events["shard"][0]), int(first), int(first) + len(events) - 1) - first
+        ] = True
+    return found
 
 
-def _end(parts: list[Part | Records], end: int) -> int:
+def _end(parts: list[Part | JournalPart], end: int) -> int:
     """The end of a batch that should end at `end`: later if it would split the
     adjacent parts of a segment.
     """
@@ -182,7 +181,7 @@ def _end(parts: list[Part | Records], end: int) -> int:
     return end
 
 
-def _are_together(part: Part | Records, other: Part | Records) -> bool:
+def _are_together(part: Part | JournalPart, other: Part | JournalPart) -> bool:
     return (
         isinstance(part, Part)
         and isinstance(other, Part)

@@ -14,15 +14,12 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.flows.flow_ids import FlowIds
 from ...detect.records import EVENT
-from ...memory.snapshot import rows_at
-from ...wire.records import Records
-from ..columns import connect, register
+from ..columns import NAMES, connect, fields_of, register
 from ..errors import DamagedError, HistoryError
 from ..files.checksums import wrong_sums
-from ..files.journal_file import JournalReader
-from ..files.names import SegmentFile, list_journals, list_segments, segment_covering
+from ..files.journal_chunks import JournalPart, JournalReader, Selected, read_columns
+from ..files.names import JournalFile, SegmentFile, list_journals, list_segments, segment_covering
 from ..files.period_files import check_periods
 from ..files.segment_index import Criteria, Part, SegmentIndex, read_index
 from ..files.segments import check_footers, check_pages, first_line, parts_sql
@@ -30,19 +27,23 @@ from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
 from .filters import is_further
 
 Numbers = npt.NDArray[np.integer[Any]]
+LONG_PATH_COLUMNS = ("metric", "path", "hop", "shard", "sequence")
+"""Columns of the records of long paths, see `long_paths`."""
 
 
-_LARGE_EVENTS = 32_768
-"""Blocks of at least this many events are not copied: that would take longer than planning a query over one
-more block, and would double the memory that a storm's journals take.
-"""
+class Sequences:
+    """Sequences of events, by shard."""
 
+    def __init__(self, shards: Numbers, sequences: Numbers) -> None:
+        self._sorted = {int(shard): np.sort(sequences[shards == shard]) for shard in np.unique(shards)}
 
-def joined(blocks: list[Records]) -> list[Records]:
-    """The same events in fewer blocks: all small blocks are copied into one."""
-    large = [block for block in blocks if len(block) >= _LARGE_EVENTS]
-    small = [block for block in blocks if len(block) < _LARGE_EVENTS]
-    return [*large, *([np.concatenate(small)] if len(small) > 1 else small)]
+    def between(self, shard: int, first: int, last: int) -> Numbers:
+        """Those of a shard from `first` to `last`, sorted."""
+        found = self._sorted.get(shard)
+        if found is None:
+            return np.empty(0, np.uint64)
+        begin, end = np.searchsorted(found, np.array([max(0, first), last + 1], found.dtype))
+        return found[begin:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,10 @@ class Snapshot:
 
     parts: list[Part]
     """Parts of segments."""
-    fresh: list[Records]
-    """EVENT blocks of journals that are not in segments yet."""
+    fresh: list[JournalPart]
+    """Parts of journals that are not in segments yet, in the order of shard and sequence."""
+    criteria: Criteria
+    """Other events of journals are left out."""
     texts: bool = True
     """The argument of `columns.register` for events of journals."""
 
@@ -61,27 +64,33 @@ class Snapshot:
         """The segments."""
         return list(dict.fromkeys(part.segment.path for part in self.parts))
 
-    def select(self, connection: duckdb.DuckDBPyConnection, name: str = "journal") -> str:
-        """A SELECT of all events, with columns.COLUMNS; registers the events of journals with the connection,
-        as `name_0` and so on.
+    def select(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        names: Collection[str],
+        name: str = "journal",
+        selected: Selected | None = None,
+    ) -> str:
+        """A SELECT of these columns of COLUMNS, of all events. The events of journals are registered with the
+        connection as `name`; `selected` says which of them are needed.
         """
-        blocks = joined(self.fresh)
-        selects = [register(connection, f"{name}_{i}", block, self.texts) for i, block in enumerate(blocks)]
-        if self.parts:
-            selects.insert(0, parts_sql(self.parts))
-        if not selects:
-            selects.append(register(connection, f"{name}_0", np.empty(0, EVENT)))
+        shown = ", ".join(names)
+        selects = [f"SELECT {shown} FROM ({parts_sql(self.parts)})"] if self.parts else []
+        if self.fresh or not selects:
+            read = read_columns(self.fresh, fields_of(names, self.texts), self.criteria, selected)
+            selects.append(f"SELECT {shown} FROM ({register(connection, name, read, self.texts, names)})")
         return " UNION ALL ".join(selects)
 
-    def of_flows(self, ids: FlowIds, inside: bool) -> Snapshot:
-        """This snapshot, with only those events of journals that belong to these flows, or (not `inside`) to
-        other flows.
+    def select_all(self, connection: duckdb.DuckDBPyConnection) -> str:
+        """A SELECT of all events, with columns.COLUMNS. Journals are mapped, see `OpenJournal.mapped`, and
+        registered with the connection as `journal_0` and so on.
         """
-        fresh = []
-        for events in self.fresh:
-            kept = np.flatnonzero(ids.has(events["flow_id"]) == inside)
-            fresh.append(events if len(kept) == len(events) else rows_at(events, kept))
-        return replace(self, fresh=fresh)
+        selects = [f"SELECT {NAMES} FROM ({parts_sql(self.parts)})"] if self.parts else []
+        ends = {part.journal: part.last + 1 - part.journal.first for part in self.fresh}
+        blocks = [journal.mapped(end) for journal, end in ends.items()]
+        for number, events in enumerate(blocks if blocks or selects else [np.empty(0, EVENT)]):
+            selects.append(register(connection, f"journal_{number}", events))
+        return " UNION ALL ".join(selects)
 
     def near(self, batch: Snapshot) -> Snapshot:
         """The parts of a batch, and those that follow them: the records of an event may continue there."""
@@ -97,19 +106,26 @@ class Snapshot:
         are none.
         """
         parts = [part for part in self.parts if part.long]
-        fresh = [events for events in self.fresh if is_further(events).any()]
-        return replace(self, parts=parts, fresh=fresh).select(connection, "long") if parts or fresh else None
+        fresh = [part for part in self.fresh if part.long]
+        if not parts and not fresh:
+            return None
+        chosen = replace(self, parts=parts, fresh=fresh)
+        return chosen.select(connection, LONG_PATH_COLUMNS, "long", selected=is_further)
 
-    def holding(self, shards: Numbers, sequences: Numbers) -> Snapshot:
-        """The segments and journals that have these events."""
-        parts = []
-        outside = np.ones(len(sequences), bool)
-        for segment in dict.fromkeys(part.segment for part in self.parts):
-            here = (shards == segment.shard) & (sequences >= segment.first) & (sequences <= segment.last)
-            if here.any():
-                parts.append(Part(segment, segment.first, segment.last))
-                outside &= ~here
-        return replace(self, parts=parts, fresh=self.fresh if outside.any() else [])
+    def holding(self, sequences: Sequences, following: int = 0) -> Snapshot:
+        """The segments and parts of journals that have these events, or one of the `following` events after
+        one of them.
+        """
+
+        def has(part: SegmentFile | JournalPart) -> bool:
+            return len(sequences.between(part.shard, part.first - following, part.last)) > 0
+
+        segments = dict.fromkeys(part.segment for part in self.parts)
+        return replace(
+            self,
+            parts=[Part(segment, segment.first, segment.last) for segment in segments if has(segment)],
+            fresh=[part for part in self.fresh if has(part)],
+        )
 
 
 class HistorySource:
@@ -121,7 +137,7 @@ class HistorySource:
     def __init__(
         self,
         folder: Path,
-        damaged: Mapping[Path, DamagedError] | None = None,
+        damaged: Mapping[Path, str] | None = None,
         checked: Collection[Path] = (),
     ) -> None:
         """`damaged` and `checked`: files that another source has found damaged, and undamaged."""
@@ -133,8 +149,8 @@ class HistorySource:
             raise HistoryError(
                 f"{self.folder} is not a Hopscope data folder: it has no journal and no segments"
             )
-        self.damaged: dict[Path, DamagedError] = dict(damaged or {})
-        """Skipped files, with the error."""
+        self.damaged: dict[Path, str] = dict(damaged or {})
+        """Skipped files, with what is wrong: not the errors, whose tracebacks would keep what was read."""
         self._sums = damaged is None
         self._checked: set[Path] = set(checked)
         self._checked_periods: set[Path] = set(checked)
@@ -159,22 +175,27 @@ class HistorySource:
         """
         with self._lock:
             readers: dict[Path, JournalReader] = {}
-            blocks = []
+            found: list[tuple[JournalFile, list[JournalPart]]] = []
             for journal in list_journals(self.folder):
                 reader = self._journals.get(journal.path) or JournalReader(journal.path)
                 try:
-                    blocks.append((journal, reader.read()))
+                    found.append((journal, reader.parts(criteria)))
                 except FileNotFoundError:
                     continue  # it has become a segment
                 except DamagedError as damage:
-                    self.damaged[journal.path] = damage
+                    self.damaged[journal.path] = str(damage)
                     continue
                 readers[journal.path] = reader
             self._journals = readers
             segments = list_segments(self.folder)
             self._checked.intersection_update(segment.path for segment in segments)
-            fresh = [e for j, e in blocks if len(e) and not segment_covering(segments, j.shard, j.first)]
-            return Snapshot(self._parts(segments, criteria), fresh, texts)
+            fresh = [
+                part
+                for journal, parts in found
+                if parts and not segment_covering(segments, journal.shard, journal.first)
+                for part in parts
+            ]
+            return Snapshot(self._parts(segments, criteria), fresh, criteria or Criteria(), texts)
 
     def undamaged(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot without damaged segments. Segments that have not been checked yet are checked."""
@@ -208,7 +229,7 @@ class HistorySource:
         with self._lock:
             found = snapshot(self.folder, time.time_ns(), window)
             fresh = [path for path in found.paths if path not in self._checked_periods | set(self.damaged)]
-            self.damaged |= check_periods(self._connection, fresh)
+            self._skip(check_periods(self._connection, fresh))
             self._check_sums(fresh)
             self._checked_periods = set(found.paths).difference(self.damaged)
             return replace(found, paths=[path for path in found.paths if path not in self.damaged])
@@ -230,25 +251,28 @@ class HistorySource:
                 try:
                     check_pages(self._connection, path)
                 except DamagedError as damage:
-                    self.damaged[path] = damage
+                    self.damaged[path] = str(damage)
             if len(self.damaged) == before:
                 raise HistoryError(first_line(error)) from error
 
-    def check(self) -> tuple[dict[Path, DamagedError], set[Path]]:
-        """Check all new files; returns all damaged files with the error, and all undamaged ones."""
+    def check(self) -> tuple[dict[Path, str], set[Path]]:
+        """Check all new files; returns all damaged files with what is wrong, and all undamaged ones."""
         with self._lock:
             self._check([segment.path for segment in list_segments(self.folder)])
         self.periods()
         return self.damaged, self._checked | self._checked_periods
 
+    def _skip(self, damaged: Mapping[Path, DamagedError]) -> None:
+        self.damaged |= {path: str(error) for path, error in damaged.items()}
+
     def _check_sums(self, paths: list[Path]) -> None:
         """Compare files with their checksums, unless another source has done so."""
         if self._sums:
-            self.damaged |= wrong_sums(path for path in paths if path not in self.damaged)
+            self._skip(wrong_sums(path for path in paths if path not in self.damaged))
 
     def _check(self, paths: list[Path]) -> None:
         fresh = [path for path in paths if path not in self._checked and path not in self.damaged]
         if fresh:
-            self.damaged |= check_footers(self._connection, fresh)
+            self._skip(check_footers(self._connection, fresh))
             self._check_sums(fresh)
         self._checked |= {path for path in fresh if path not in self.damaged}

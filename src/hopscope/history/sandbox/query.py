@@ -25,7 +25,7 @@ import duckdb
 import numpy as np
 
 from ..columns import connect, quoted
-from ..errors import DamagedError, HistoryError
+from ..errors import HistoryError
 from ..files.period_files import FOLDER
 from ..reading.source import HistorySource
 from ..reading.table import Table, fetch, plain
@@ -54,14 +54,14 @@ class FilesError(HistoryError):
 
 
 def folder_source(
-    folder: Path, damaged: Mapping[Path, DamagedError], checked: Collection[Path] = (), member: str = ""
+    folder: Path, damaged: Mapping[Path, str], checked: Collection[Path] = (), member: str = ""
 ) -> dict[str, Any]:
     """The `source` that describes a data folder without its `damaged` files. `checked` files are known to be
     undamaged; `member` is as in `History`.
     """
     return {
         "folder": str(folder),
-        "damaged": {str(path): str(error) for path, error in damaged.items()},
+        "damaged": {str(path): text for path, text in damaged.items()},
         "checked": list(map(str, checked)),
         "member": member,
     }
@@ -98,14 +98,14 @@ def _of_files(request: dict[str, Any], body: bytes) -> Table | bytes:
 
 
 def _of_folder(request: dict[str, Any]) -> Table | bytes:
-    damaged = {Path(path): DamagedError(text) for path, text in request["damaged"].items()}
+    damaged = {Path(path): text for path, text in request["damaged"].items()}
     source = HistorySource(Path(request["folder"]), damaged, {Path(path) for path in request["checked"]})
     for _ in range(20):
         snapshot = source.undamaged(source.snapshot())
         connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
         periods = source.periods()
         member = f"{quoted(request['member'])} AS member, " if request["member"] else ""
-        connection.execute(f"CREATE VIEW events AS SELECT {member}* FROM ({snapshot.select(connection)})")
+        connection.execute(f"CREATE VIEW events AS SELECT {member}* FROM ({snapshot.select_all(connection)})")
         connection.execute(f"CREATE VIEW distributions AS {periods.select(connection)}")
         folder = Path(request["folder"]).absolute()
         pipe = Pipe() if request.get("parquet") else None

@@ -23,9 +23,9 @@ from ..errors import DamagedError, HistoryError
 from ..files.journal_file import (
     EVENT_BYTES,
     HEADER_BYTES,
-    JournalReader,
     number_events,
     push_header,
+    read_journal,
     read_journals,
 )
 from ..files.names import (
@@ -265,9 +265,8 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
     Returns the undamaged events, and a number above those of all events that the journal had. OSError: it
     cannot be cut, for example on a full disk. DamagedError: its header is damaged.
     """
-    reader = JournalReader(journal.path)
-    events = reader.read()
-    end, past = HEADER_BYTES + len(events) * reader.record_bytes, journal.first + len(events)
+    events, record_bytes = read_journal(journal.path)
+    end, past = HEADER_BYTES + len(events) * record_bytes, journal.first + len(events)
     torn = journal.path.stat().st_size - end
     if torn <= 0:
         return events, past
@@ -275,8 +274,8 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
     with journal.path.open("rb+") as file:
         file.seek(end)
         rest = file.read()
-        if len(rest) >= reader.record_bytes and rest.strip(b"\0"):
-            past += len(rest) // reader.record_bytes
+        if len(rest) >= record_bytes and rest.strip(b"\0"):
+            past += len(rest) // record_bytes
             note_sequence(folder, journal.shard, past)
             kept = _keep(journal.path.with_suffix(CUT), rest)
         file.truncate(end)
