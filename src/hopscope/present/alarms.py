@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,13 @@ _UNSURE_NS = 5 * 10**9
 _FOLLOWED = (*ENDS.values(), *ENDS)
 _VALUED = (Kind.RAISED, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.THRESHOLD, Kind.LABEL_RECORD)
 """Kinds of events whose value is a value of the metric."""
+_READ = (
+    *("kind", "metric", "value", "time_ns", "shard", "node_id", "port", "ident", "hop", "flow_id"),
+    *("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto"),
+)
+"""Fields of EVENT from which alarms are followed."""
+_ENDING, _BEGINNING, _WITH_VALUE = (frozenset(map(int, kinds)) for kinds in (ENDS, ENDS.values(), _VALUED))
+_COVERAGE = int(Metric.LABEL_COVERAGE)
 
 
 @dataclass(slots=True)
@@ -71,7 +78,7 @@ class OpenAlarm:
 
     def see(self, value: int) -> None:
         """Note a value of the metric."""
-        worst = min if self.event["metric"] == Metric.LABEL_COVERAGE else max
+        worst = min if self.event["metric"] == _COVERAGE else max
         self.peak = worst(self.peak, value)
 
 
@@ -88,17 +95,22 @@ class OpenAlarms:
 
     def take(self, events: Records) -> None:
         """Take new events. Each event may be given only once."""
-        for row in events[self._of_interest(events)]:
-            kind = int(row["kind"])
-            if kind in ENDS:
+        rows = events[self._of_interest(events)]
+        columns = [rows[name].tolist() for name in _READ]  # NumPy takes long for a field of a record
+        for event, *values in zip(rows, *columns, strict=True):
+            row = dict(zip(_READ, values, strict=True))
+            kind = row["kind"]
+            if kind in _ENDING:
                 self._end(row)
-            elif kind in ENDS.values() and len(self._places_of) < MOST_OPEN:
-                self._begin(row)
+            elif kind in _BEGINNING and len(self._places_of) < MOST_OPEN:
+                self._begin(row, event)
+            if kind not in _WITH_VALUE:
+                continue
             place = self.places.get(place_key(row, self._by_port))
-            if place is not None and kind in _VALUED:
-                place.see(int(row["value"]))
-                if row["metric"] == Metric.LABEL_COVERAGE:
-                    place.now = int(row["value"])
+            if place is not None:
+                place.see(row["value"])
+                if row["metric"] == _COVERAGE:
+                    place.now = row["value"]
 
     def forget(self, keys: Iterable[str]) -> None:
         """Drop the alarms of these places, which the live state lacks, but only if room is needed: the live
@@ -126,7 +138,7 @@ class OpenAlarms:
             found |= valued & np.isin(events["node_id"], nodes)
         return np.asarray(found)
 
-    def _begin(self, row: np.void) -> None:
+    def _begin(self, row: Mapping[str, int], event: np.void) -> None:
         alarm, key = alarm_key(row, self._by_port), place_key(row, self._by_port)
         hop = alarmed_hop(row)
         places = self._places_of.setdefault(alarm, {})
@@ -135,10 +147,10 @@ class OpenAlarms:
         places[hop] = key
         place = self.places.get(key)
         if place is None:
-            place = self.places[key] = OpenAlarm(key, row.copy(), int(row["time_ns"]), int(row["value"]))
-        place.alarms[alarm, hop] = int(row["flow_id"])
+            place = self.places[key] = OpenAlarm(key, event.copy(), row["time_ns"], row["value"])
+        place.alarms[alarm, hop] = row["flow_id"]
 
-    def _end(self, row: np.void) -> None:
+    def _end(self, row: Mapping[str, int]) -> None:
         alarm, hop = alarm_key(row, self._by_port), alarmed_hop(row)
         places = self._places_of.get(alarm)
         if places is None:
@@ -154,7 +166,7 @@ class OpenAlarms:
             del self.places[key]
             if len(self.ended) >= MOST_OPEN:
                 self.ended.clear()
-            self.ended[key] = int(row["time_ns"])
+            self.ended[key] = row["time_ns"]
 
 
 class AlarmReader:
@@ -275,8 +287,9 @@ class AlarmReader:
 
         ends = ask(map(Kind, _FOLLOWED), (), since_ns)
         begun = OpenAlarms(self._by_port)
-        begun.take(ends)
-        limited = [p for p in (*followed.places.values(), *begun.places.values()) if p.event["metric"]]
+        begun.take(ends[ends["metric"] != Metric.NONE])
+        every = (*followed.places.values(), *begun.places.values())
+        limited = [place for place in every if place.event["metric"] != Metric.NONE]
         if not limited:
             return ends
         metrics = {Metric(int(place.event["metric"])) for place in limited}
