@@ -108,7 +108,7 @@ class Switches:
         for name in _IDENTITY.names or ():
             reports[name] = identity[name]
         if self.model.mode == "md":
-            hops, reports["first_hop"], reports["hop_count"] = self._hops(packets, traces, port, dropped)
+            hops, reports["first_hop"], reports["hop_count"] = self._hops(packets, traces, dropped)
         else:
             hops = self._postcards(packets, traces, stage, dropped)
             reports["first_hop"] = np.arange(len(packets))
@@ -249,7 +249,7 @@ class Switches:
         return identity
 
     def _hops(
-        self, packets: Records, traces: Records, port: npt.NDArray[np.int32], dropped: npt.NDArray[np.bool_]
+        self, packets: Records, traces: Records, dropped: npt.NDArray[np.bool_]
     ) -> tuple[Records, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """HOP rows in path order, and each report's first row and count; a drop report's own row is not
         counted.

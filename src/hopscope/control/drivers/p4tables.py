@@ -91,7 +91,7 @@ def watch_entries(rules: Sequence[WatchSettings], instructions: int, hop_limit: 
             params["hop_limit"] = hop_limit
         versions = {version for text in (rule.source, rule.destination) for version in _versions(text)}
         for version in versions or WATCH.keys():
-            match = _ternaries(version, rule.source, rule.destination)
+            match = _ternaries(rule.source, rule.destination)
             if (protocol := _PROTOCOLS[rule.protocol]) is not None:
                 match[_PROTOCOL[version]] = (protocol, 0xFF)
             if rule.ports != (0, 65535):
@@ -138,7 +138,7 @@ def track_entries(flows: Iterable[TrackedFlowSettings], have: Iterable[Entry]) -
     wanted = []
     for flow in flows:
         version = ipaddress.ip_address(flow.src).version
-        match = tuple(sorted(_ternaries(version, flow.src, flow.dst).items()))
+        match = tuple(sorted(_ternaries(flow.src, flow.dst).items()))
         wanted.append((TRACK[version], match, flow.every))
     kept = {rows[match] for _, match, _ in wanted if match in rows}
     free = iter(sorted(set(range(_ROWS)) - kept))
@@ -219,7 +219,7 @@ def _versions(text: str) -> tuple[int, ...]:
     return () if text == "any" else (ipaddress.ip_network(text).version,)
 
 
-def _ternaries(version: int, source: str, destination: str) -> dict[str, Any]:
+def _ternaries(source: str, destination: str) -> dict[str, Any]:
     """Match keys for both addresses; a prefix of length 0 has no key."""
     match: dict[str, Any] = {}
     for name, text in (("source", source), ("destination", destination)):

@@ -31,10 +31,10 @@ async def overview(request: Request, context: Ctx) -> o.Overview:
     """The state of the collector, at most half a second old, with the last minutes as points and strips."""
     poller: Poller = request.app.state.overview
     snapshot, names = await poller.newest(), context.names
-    return await context.run(lambda: _overview(snapshot, names, context))
+    return await context.run(lambda: _overview(snapshot, names))
 
 
-def _overview(snapshot: Snapshot, names: Names, context: Ctx) -> o.Overview:
+def _overview(snapshot: Snapshot, names: Names) -> o.Overview:
     strips = {name: _strip(name, rows, snapshot.limits, names) for name, rows in snapshot.strips.items()}
     path = snapshot.slowest
     return o.Overview(

@@ -267,13 +267,13 @@ def _telemetry(buf: _Notes, row: Any, dialect: Dialect) -> None:
 def _header(header: Header, raw: bytes, at: int) -> ByteField:
     number = int.from_bytes(raw[at : at + header.size], "big")
     fields = [
-        _field(each, at, number >> (8 * header.size - each.at - each.bits) & ((1 << each.bits) - 1), header)
+        _field(each, at, number >> (8 * header.size - each.at - each.bits) & ((1 << each.bits) - 1))
         for each in header.fields
     ]
     return ByteField(header.name, at, header.size, about=header.spec, fields=fields)
 
 
-def _field(of: Field, at: int, value: int, header: Header) -> ByteField:
+def _field(of: Field, at: int, value: int) -> ByteField:
     first, last = of.at // 8, (of.at + of.bits - 1) // 8
     partial = of.at % 8 or of.bits % 8
     about = "; ".join(part for part in (of.unit and f"in {of.unit}", of.doc) if part)
@@ -281,7 +281,7 @@ def _field(of: Field, at: int, value: int, header: Header) -> ByteField:
         of.name.replace("_", " "),
         at + first,
         last - first + 1,
-        _text(of, value, header),
+        _text(of, value),
         value,
         of.at % 8,
         of.bits if partial else 0,
@@ -289,7 +289,7 @@ def _field(of: Field, at: int, value: int, header: Header) -> ByteField:
     )
 
 
-def _text(of: Field, value: int, header: Header) -> str:
+def _text(of: Field, value: int) -> str:
     if of.name in ("source", "destination"):
         if of.bits == _MAC:
             return ":".join(f"{value >> shift & 255:02x}" for shift in range(40, -8, -8))

@@ -129,7 +129,7 @@ class IpfixDecoder:
         body = arena[at:end].tobytes()
         try:
             if set_id in _TEMPLATE_SETS[version]:
-                self._take_templates(body, set_id, domain, int(frame["time_ns"]), frame)
+                self._take_templates(body, set_id, domain, int(frame["time_ns"]))
             elif set_id < layout.FIRST_DATA:
                 self._reject(frame, domain, Reason.UNKNOWN_TYPE, at - layout.SET.size)
             elif (held := domain.templates.get(set_id)) is not None and held.template.options:
@@ -144,7 +144,7 @@ class IpfixDecoder:
             self._state[State.UNKNOWN] = 1
             self._reject(frame, domain, Reason.TRUNCATED, at - layout.SET.size)
 
-    def _take_templates(self, body: bytes, set_id: int, domain: Domain, now_ns: int, frame: np.void) -> None:
+    def _take_templates(self, body: bytes, set_id: int, domain: Domain, now_ns: int) -> None:
         for template in pull_templates(body, set_id):
             if not self.domains.put(domain, template, now_ns):
                 self._rejected += 1
