@@ -35,9 +35,9 @@ def settings(idp: Provider, **more: Any) -> dict[str, Any]:
     return {"public_url": "http://127.0.0.1:8080", "oidc": OidcSettings.model_validate(given)}
 
 
-async def sent(browser: httpx.AsyncClient, there: str = "/flows?q=1") -> str:
+async def sent(browser: httpx.AsyncClient, target: str = "/flows?q=1") -> str:
     """Begin a login; the address at the provider that the browser is sent to."""
-    left = await browser.get("/login/oidc", params={"next": there})
+    left = await browser.get("/login/oidc", params={"next": target})
     assert left.status_code == 303
     return left.headers["location"]
 

@@ -235,15 +235,15 @@ class Access:
         """
         assert self.oidc is not None
         try:
-            begun = self.oidc.begun(cookie, answer)
+            pending = self.oidc.pending(cookie, answer)
             self._begin(address, None, known=False)
-            login = await self.oidc.end(begun, answer["code"])
+            login = await self.oidc.end(pending, answer["code"])
         except LoginError as error:
             if error.status != HTTPStatus.TOO_MANY_REQUESTS:
                 self._wrong("", address)
             raise
         self._right(address, None)
-        return login, begun.there
+        return login, pending.target
 
     def _begin(self, address: str, name: str | None, *, known: bool) -> None:
         wait = self.lock_out.begin(address, name, known=known)

@@ -87,9 +87,9 @@ class Guard:
             await self.app(scope, receive, answers.status_alone(send))
         elif rejection[0] == 401 and scope["method"] == "GET" and self._wants_page(headers, path):
             raw = scope.get("query_string", b"").decode("ascii", "replace")
-            there = quote(path + (f"?{raw}" if raw else ""), safe="")
+            target = quote(path + (f"?{raw}" if raw else ""), safe="")
             await answers.answer(
-                send, 303, "", "text/plain", [(b"location", f"/login?next={there}".encode())]
+                send, 303, "", "text/plain", [(b"location", f"/login?next={target}".encode())]
             )
         else:
             await answers.reject(send, *rejection)

@@ -49,7 +49,7 @@ class PendingLogin:
     state: str
     nonce: str
     verifier: str
-    there: str
+    target: str
     """Address to which the browser returns afterwards."""
 
 
@@ -85,45 +85,45 @@ class Provider:
         """The provider; None: the settings have none. Raises HopscopeError."""
         return cls(settings.oidc, settings.public_url) if settings.oidc.enabled else None
 
-    async def begin(self, there: str) -> tuple[str, str]:
+    async def begin(self, target: str) -> tuple[str, str]:
         """The provider's address for a login, and the cookie for the browser. `there`: the address to return
         to; the start page, if it is too long. Raises LoginError.
         """
         await self._read()
-        begun = PendingLogin(
+        pending = PendingLogin(
             secrets.token_urlsafe(32),
             secrets.token_urlsafe(32),
             secrets.token_urlsafe(48),
-            there if len(there) <= _LONGEST_ADDRESS else "/",
+            target if len(target) <= _LONGEST_ADDRESS else "/",
         )
         async with self._client() as client:
             address, _ = client.create_authorization_url(
                 self._metadata["authorization_endpoint"],
-                state=begun.state,
-                nonce=begun.nonce,
-                code_verifier=begun.verifier,
+                state=pending.state,
+                nonce=pending.nonce,
+                code_verifier=pending.verifier,
             )
-        return address, self._sealed(begun)
+        return address, self._sealed(pending)
 
-    def begun(self, cookie: str | None, answer: dict[str, str]) -> PendingLogin:
+    def pending(self, cookie: str | None, answer: dict[str, str]) -> PendingLogin:
         """The login to which `answer`, the provider's answer, belongs. Raises LoginError."""
-        begun = None if cookie is None else self._opened(cookie)
-        if begun is None:
+        pending = None if cookie is None else self._opened(cookie)
+        if pending is None:
             raise LoginError(400, "this login was not started in this browser, or took too long: try again")
-        if not hmac.compare_digest(answer.get("state", "").encode(), begun.state.encode()):
+        if not hmac.compare_digest(answer.get("state", "").encode(), pending.state.encode()):
             raise LoginError(400, "the login was started elsewhere: try again")
         if answer.get("iss", self._settings.issuer).rstrip("/") != self._settings.issuer.rstrip("/"):
             raise LoginError(400, "the answer is from a different provider")  # RFC 9207
         if "code" not in answer:
             raise LoginError(401, f"the provider refused: {answer.get('error', 'no reason')[:100]}")
-        return begun
+        return pending
 
-    async def end(self, begun: PendingLogin, code: str) -> Login:
+    async def end(self, pending: PendingLogin, code: str) -> Login:
         """The user that the provider has logged in. The provider ensures that a code is used only once (RFC
         6749, 4.1.2). Raises LoginError.
         """
         try:
-            claims = await self._claims(code, begun)
+            claims = await self._claims(code, pending)
         except LoginError:
             raise
         except Exception as error:  # the provider may send anything, and the library raise anything
@@ -131,10 +131,10 @@ class Provider:
             raise LoginError(502, "the provider's answer cannot be used: see the collector's log") from None
         return Login(self._name(claims), self._role(claims), "oidc")
 
-    def _sealed(self, begun: PendingLogin) -> str:
+    def _sealed(self, pending: PendingLogin) -> str:
         from cryptography.fernet import Fernet
 
-        return Fernet(self._key).encrypt(json.dumps(asdict(begun)).encode()).decode()
+        return Fernet(self._key).encrypt(json.dumps(asdict(pending)).encode()).decode()
 
     def _opened(self, cookie: str) -> PendingLogin | None:
         """The content of a cookie; None: this process did not make it, or it has expired."""
@@ -147,7 +147,7 @@ class Provider:
         except InvalidToken:
             return None
 
-    async def _claims(self, code: str, begun: PendingLogin) -> Any:
+    async def _claims(self, code: str, pending: PendingLogin) -> Any:
         """The verified claims of the ID token that the provider exchanges for a code."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
@@ -157,7 +157,7 @@ class Provider:
             token = await client.fetch_token(
                 self._metadata["token_endpoint"],
                 code=code,
-                code_verifier=begun.verifier,
+                code_verifier=pending.verifier,
                 grant_type="authorization_code",
             )
         decode = partial(jwt.decode, token["id_token"], algorithms=_ALGORITHMS)
@@ -174,7 +174,7 @@ class Provider:
                 "aud": {"essential": True, "value": self._settings.client_id},
             },
             {
-                "nonce": begun.nonce,
+                "nonce": pending.nonce,
                 "client_id": self._settings.client_id,
                 "access_token": token.get("access_token"),
             },

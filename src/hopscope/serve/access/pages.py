@@ -49,16 +49,16 @@ def safe_next(text: str) -> str:
 
 async def _show(access: Access, request: Request) -> Response:
     """Show the page, or, with the code of `hopscope open`, begin a session."""
-    code, there = request.query_params.get("code"), request.query_params.get("next", "/")
+    code, target = request.query_params.get("code"), request.query_params.get("next", "/")
     if code is None:
-        return await _page(access, there, _ENDED if "ended" in request.query_params else "")
+        return await _page(access, target, _ENDED if "ended" in request.query_params else "")
     try:
         login = await access.log_in_by_code(access.client(request.scope, request.headers), code)
-        return await _welcome(access, request, login, there)
+        return await _welcome(access, request, login, target)
     except LoginError as error:
-        return await _refused(access, there, error)
+        return await _refused(access, target, error)
     except OperatorsError as error:
-        return await _refused(access, there, LoginError(503, str(error)))
+        return await _refused(access, target, LoginError(503, str(error)))
 
 
 async def _take(access: Access, request: Request) -> Response:
@@ -68,7 +68,7 @@ async def _take(access: Access, request: Request) -> Response:
     except ClientDisconnect:
         return Response(status_code=400)
     given = {key: values[0] for key, values in parse_qs(body.decode("utf-8", "replace")).items()}
-    there, address = given.get("next", "/"), access.client(request.scope, request.headers)
+    target, address = given.get("next", "/"), access.client(request.scope, request.headers)
     try:
         if "token" in given:
             login = await access.log_in_by_token(address, given["token"])
@@ -78,23 +78,23 @@ async def _take(access: Access, request: Request) -> Response:
             )
         cookie, _ = await access.start(login, request.scope, request.headers)
     except LoginError as error:
-        return await _refused(access, there, error, given)
+        return await _refused(access, target, error, given)
     except OperatorsError as error:
-        return await _refused(access, there, LoginError(503, str(error)))
-    return RedirectResponse(safe_next(there), 303, {"set-cookie": cookie, **_FRESH})
+        return await _refused(access, target, LoginError(503, str(error)))
+    return RedirectResponse(safe_next(target), 303, {"set-cookie": cookie, **_FRESH})
 
 
 async def _leave(access: Access, request: Request) -> Response:
     """Send the browser to the provider."""
     assert access.oidc is not None
-    there = request.query_params.get("next", "/")
+    target = request.query_params.get("next", "/")
     try:
-        address, begun = await access.oidc.begin(safe_next(there))
+        address, pending = await access.oidc.begin(safe_next(target))
     except LoginError as error:
-        return await _refused(access, there, error)
+        return await _refused(access, target, error)
     name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
     secure = access.is_secure(request.scope)
-    cookie = cookies.written(name, begun, secure=secure, seconds=access.oidc.WAIT_SECONDS, lax=True)
+    cookie = cookies.written(name, pending, secure=secure, seconds=access.oidc.WAIT_SECONDS, lax=True)
     return RedirectResponse(address, 303, {"set-cookie": cookie, **_FRESH})
 
 
@@ -104,8 +104,8 @@ async def _return(access: Access, request: Request) -> Response:
     name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
     kept, address = cookies.read(request.headers, name), access.client(request.scope, request.headers)
     try:
-        login, there = await access.log_in_by_provider(address, kept, dict(request.query_params))
-        answer = await _welcome(access, request, login, there)
+        login, target = await access.log_in_by_provider(address, kept, dict(request.query_params))
+        answer = await _welcome(access, request, login, target)
     except LoginError as error:
         answer = await _refused(access, "/", error)
     except OperatorsError as error:
@@ -115,12 +115,12 @@ async def _return(access: Access, request: Request) -> Response:
     return answer
 
 
-async def _welcome(access: Access, request: Request, login: Login, there: str) -> Response:
+async def _welcome(access: Access, request: Request, login: Login, target: str) -> Response:
     """Begin a session, and answer with a page of this server that links on. After a redirect, browsers would
     not send a strict cookie, since the navigation began on another site's page, or in a file.
     """
     cookie, _ = await access.start(login, request.scope, request.headers)
-    goal = html.escape(safe_next(there))
+    goal = html.escape(safe_next(target))
     return HTMLResponse(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Hopscope</title>'
         f'<meta http-equiv="refresh" content="0;url={goal}"><p><a href="{goal}">Go on</a></p></html>',
@@ -129,23 +129,23 @@ async def _welcome(access: Access, request: Request, login: Login, there: str) -
 
 
 async def _refused(
-    access: Access, there: str, error: LoginError, given: Mapping[str, str] | None = None
+    access: Access, target: str, error: LoginError, given: Mapping[str, str] | None = None
 ) -> Response:
     line = str(error)
-    answer = await _page(access, there, f"{line[:1].upper()}{line[1:]}.", error.status, given)
+    answer = await _page(access, target, f"{line[:1].upper()}{line[1:]}.", error.status, given)
     if error.wait_seconds:
         answer.headers["retry-after"] = str(error.wait_seconds)
     return answer
 
 
 async def _page(
-    access: Access, there: str, message: str = "", status: int = 200, given: Mapping[str, str] | None = None
+    access: Access, target: str, message: str = "", status: int = 200, given: Mapping[str, str] | None = None
 ) -> Response:
     """The page; after a refused login, `given` has the submitted fields."""
     name, has_users = (given or {}).get("user", ""), await _has_users(access)
     by_token = "token" in (given or {}) or not (has_users or access.oidc)
     focus = "token" if by_token else "password" if name else "user"
-    goal, mood = safe_next(there), " bad" if status != 200 else ""
+    goal, mood = safe_next(target), " bad" if status != 200 else ""
     provider = f'<a class="button main" href="/login/oidc?next={quote(goal, safe="")}">Single sign-on</a>'
     values = {
         "digest": files().digest,

@@ -30,17 +30,17 @@ async def stream(
     client: str,
     chosen: EventFilter,
     cursor: Cursor | None,
-    lasts: Callable[[], Awaitable[bool]],
+    still_authorized: Callable[[], Awaitable[bool]],
 ) -> AsyncIterator[bytes]:
     """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id.
 
-    The stream ends when the server closes, or when `lasts` becomes false because the client's session has
-    ended.
+    The stream ends when the server closes, or when `still_authorized` becomes false because the
+    client's session has ended.
     """
     context.streaming[client] += 1
     try:
         async for frames in _frames(context, chosen, cursor):
-            if not await lasts():
+            if not await still_authorized():
                 return
             yield frames
     finally:
