@@ -64,7 +64,8 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
         of="received.late",
     ),
     Counter(
-        "dta_lost_reports", "Reports missing by sequence number, minus late arrivals.",
+        "dta_lost_reports",
+        "Reports missing by sequence number, or rejected for lack of room or a collector, minus late ones.",
         of="received.lost", gauge=True,
     ),
     Counter(
