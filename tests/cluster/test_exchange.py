@@ -28,7 +28,7 @@ from hopscope.cluster.postcards.exchange import Exchange
 from hopscope.cluster.postcards.slots import Slots, SlotTable, slot_owners
 from hopscope.cluster.process import Context
 from hopscope.detect.counters import DETECTOR, counters_of
-from hopscope.detect.flows.flow_id import FlowIds
+from hopscope.detect.flows.flow_id_hash import FlowIdHash
 from hopscope.detect.merge import Merge
 from hopscope.detect.postcards.share import SEED, SLOTS, Share, create_slots, taken_path
 from hopscope.detect.records import Kind, Metric
@@ -316,7 +316,7 @@ def test_the_kernel_gives_away_what_the_rule_says() -> None:
         ids.append(dice.choice([0, 1, 2**32 - 1]))
     made = batch(reports)
     made.reports["packet_id"] = ids
-    hash_of = FlowIds(SEED)
+    hash_of = FlowIdHash(SEED)
     expected = []
     for number, report in enumerate(reports):
         if (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.cluster.moved.flows import FLOW_KEY, LiveFlows, packed, unpacked
+from hopscope.cluster.moved.flows import FLOW_KEY, FlowTables, packed, unpacked
 from hopscope.cluster.moved.messages import HEADER, INBOX_BYTES, Inbox, MovedMessage, decode
 from hopscope.cluster.moved.part import Moved
 from hopscope.cluster.moved.sources import GAPS, MEMBERS, SUMMARY, Key, MovedSource, Spaces, accounted
@@ -231,7 +231,7 @@ def test_flows_are_found_by_their_addresses(tmp_path: Path) -> None:
     )
     for block in detector.update(batch([Report(path(1), flow, flow * 1000) for flow in range(40)])):
         assert len(block)
-    live = LiveFlows(tmp_path, secret)
+    live = FlowTables(tmp_path, secret)
     live.attach()
     asked = keys_of(list(range(60)))
     four, other = packed(asked)

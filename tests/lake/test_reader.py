@@ -54,7 +54,7 @@ def test_queries_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(reader_process, "Lake", Hanging)
     monkeypatch.setattr(reader_process, "AWAY_SECONDS", 60.0)
-    process = reader_process.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
+    process = reader_process.LakeConnection(messages.Begin(SETTINGS, 1 << 28, 1))
 
     def ask(_: int) -> str:
         ours, theirs = Pipe()
@@ -100,7 +100,7 @@ def test_a_store_that_fails_costs_no_connection(
 
     monkeypatch.setattr(reader_process, "Lake", Opened)
     monkeypatch.setattr(reader_process, "take", fail)
-    process = reader_process.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
+    process = reader_process.LakeConnection(messages.Begin(SETTINGS, 1 << 28, 1))
     for _ in range(2):
         ours, theirs = Pipe()
         with ours:
@@ -121,7 +121,7 @@ def test_a_query_that_needs_too_much_memory_says_so(monkeypatch: pytest.MonkeyPa
     ours, theirs = Pipe()
     with ours:
         ours.send(nothing)
-        reader_process.Reading(messages.Begin(SETTINGS, 1 << 28, 1)).answer(theirs)
+        reader_process.LakeConnection(messages.Begin(SETTINGS, 1 << 28, 1)).answer(theirs)
         error = ours.recv().error
     assert isinstance(error, TooLargeError)
     assert str(error) == "the query needs too much memory: failed"

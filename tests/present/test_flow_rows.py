@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from hopscope.detect.flows.flow_ids import FlowIds
+from hopscope.detect.flows.flow_id_set import FlowIdSet
 from hopscope.detect.flows.reading.hop_sums import HopSums
 from hopscope.detect.records import EVENT, FLOW, NO_PORT, FlowState, Kind, Metric
 from hopscope.history.query import History
@@ -177,7 +177,7 @@ def test_sets_of_ids_know_their_members() -> None:
         others = np.concatenate([ids[::2], RANDOM.integers(0, 2**64, 500, dtype=np.uint64), edges])
         for members in (ids, np.append(ids, np.array([0, 2**64 - 1, 2**63 + 1023], np.uint64))):
             known = set(members.tolist())
-            assert FlowIds(members).has(others).tolist() == [each in known for each in others.tolist()]
+            assert FlowIdSet(members).has(others).tolist() == [each in known for each in others.tolist()]
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_sums_of_chosen_flows_are_rows_of_all(folder: Path) -> None:
     with History(folder) as history:
         for filters in ({}, {"start": 1_000_000, "end": 5_000_000}, {"prefix": "10.0.1.0/24"}):
             rows = {row["flow_id"]: row for row in history.flows(limit=None, **filters).rows()}  # type: ignore[arg-type]
-            ids = FlowIds(np.array(sorted(rows)[::3], np.uint64))
+            ids = FlowIdSet(np.array(sorted(rows)[::3], np.uint64))
             assert len(ids) > 20
             for inside in (True, False):
                 table = history.sums_of(ids, inside, limit=None, **filters)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
-from ..detect.flows.flow_ids import FlowIds
+from ..detect.flows.flow_id_set import FlowIdSet
 from ..wire.records import Records
 from .columns import connect, named_in
 from .errors import HistoryError, TooLargeError
@@ -191,7 +191,7 @@ class History(EventQueries):
             raise HistoryError(f"history of {self.folder} is closed: open it again")
 
     def sums_of(
-        self, ids: FlowIds, inside: bool = True, *, limit: int | None = 1000, **filters: Unpack[Filters]
+        self, ids: FlowIdSet, inside: bool = True, *, limit: int | None = 1000, **filters: Unpack[Filters]
     ) -> Table:
         """The rows of `flows` for these flows, or (not `inside`) for all other flows, with the addresses as
         numbers (`src_hi`, `src_lo` …) instead of texts.
@@ -204,7 +204,7 @@ class History(EventQueries):
         limit: int | None,
         filters: Filters,
         recorded: Filters | None = None,
-        chosen: tuple[FlowIds, bool] | None = None,
+        chosen: tuple[FlowIdSet, bool] | None = None,
         described: Sequence[tuple[str, str]] | None = None,
         *,
         given: Mapping[str, npt.NDArray[Any]] | None = None,
@@ -268,7 +268,7 @@ class History(EventQueries):
         raise AssertionError
 
 
-def _of_flows(ids: FlowIds, inside: bool, events: Records) -> npt.NDArray[np.bool_]:
+def _of_flows(ids: FlowIdSet, inside: bool, events: Records) -> npt.NDArray[np.bool_]:
     """bool [events]: which events belong to these flows, or (not `inside`) to other flows."""
     found: npt.NDArray[np.bool_] = ids.has(events["flow_id"]) == inside
     return found

@@ -37,15 +37,15 @@ def serve() -> None:
     show_name("lake reader")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # memory contains passwords
     control = socket.socket(fileno=0)
-    reading = Reading(Connection(os.dup(0)).recv())
+    connection = LakeConnection(Connection(os.dup(0)).recv())
     while True:
         _, files, _, _ = socket.recv_fds(control, 1, 1)
         if not files:
             os._exit(0)  # does not wait for threads
-        threading.Thread(target=reading.answer, args=(Connection(files[0]),), daemon=True).start()
+        threading.Thread(target=connection.answer, args=(Connection(files[0]),), daemon=True).start()
 
 
-class Reading:
+class LakeConnection:
     """The connection to the lake, which is opened when it is needed, and again after a failure."""
 
     def __init__(self, begin: Begin) -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
-from ..detect.flows.flow_ids import FlowIds
+from ..detect.flows.flow_id_set import FlowIdSet
 from ..detect.flows.reading.flow_hops import FlowHops
 from ..detect.flows.reading.hop_sums import HopSums
 from ..detect.flows.reading.path_hops import NO_HOPS, PathHops
@@ -199,7 +199,7 @@ class CollectorState:
         reader = self._mapped()
         if reader is None:
             return np.zeros(len(flows), np.bool_)
-        through = FlowIds(reader.through(node_id, egress_port))
+        through = FlowIdSet(reader.through(node_id, egress_port))
         return through.has(flows["flow_id"])
 
     def paths(self) -> Iterator[FlowHops]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.flows.flow_id import FlowIds
+from ...detect.flows.flow_id_hash import FlowIdHash
 from ...detect.records import STATE_VERSION, WAYS
 from ...memory.region import Region, RegionError
 from ...wire.records import Records
@@ -68,12 +68,12 @@ def unpacked(four: Records, other: Records) -> Records:
     return np.concatenate([wide, other])
 
 
-class LiveFlows:
+class FlowTables:
     """The flow tables of a folder of regions, by 5-tuple."""
 
     def __init__(self, regions: Path, secret: bytes) -> None:
         self._regions = regions
-        self.ids = FlowIds(secret)
+        self.ids = FlowIdHash(secret)
         self._tables: dict[Path, Region] = {}
 
     def attach(self) -> None:

@@ -25,7 +25,7 @@ from ...memory.snapshot import snapshot_rows
 from ...wire.records import Records
 from ..names import token
 from ..process import Context, Part
-from .flows import FLOW_KEY, FLOW_KEY_4, FLOW_SEEN, NAMES, LiveFlows, packed, unpacked
+from .flows import FLOW_KEY, FLOW_KEY_4, FLOW_SEEN, NAMES, FlowTables, packed, unpacked
 from .messages import Inbox, MovedMessage, decode
 from .sources import SPACES, SUMMARY, MovedSource, Spaces
 
@@ -76,7 +76,7 @@ class Moved(Part):
         self._events: EventSink | None = None
         self._idle_ns = round(settings.detect.idle_seconds * 1e9)
         self._rings = Rings(context.regions, "events", EVENT_VERSION, start="new")
-        self._flows = LiveFlows(context.regions, hash_secret(context.data))
+        self._flows = FlowTables(context.regions, hash_secret(context.data))
         self._spaces = Spaces(self._idle_ns)
         self._sources: Region | None = None
         self._corrections = CorrectionWriter(open_corrections(context.regions))

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import BaseModel, Field
 
 from ...detect.distributions.quantiles import By, Distribution
-from ...detect.flows.flow_id import FlowIds
+from ...detect.flows.flow_id_hash import FlowIdHash
 from ...detect.records import Kind, Metric
 from ...history.errors import HistoryError
 from ...history.history_like import HistoryLike
@@ -176,7 +176,7 @@ def _with_live(history: HistoryLike, table: Table, end_ns: int | None) -> Table:
 
 def _live(folder: Path, wanted: Sequence[FlowModel]) -> Table:
     """Packets and latencies of those flows that are live, by their whole 5-tuples."""
-    ids, rows = FlowIds(hash_secret(folder)), list[Row]()
+    ids, rows = FlowIdHash(hash_secret(folder)), list[Row]()
     for each in wanted:
         flow = each.model_dump(include={*TUPLE})
         try:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.names import Names
-from ...detect.flows.flow_ids import FlowIds
+from ...detect.flows.flow_id_set import FlowIdSet
 from ...detect.records import NO_PORT, FlowState
 from ...memory.snapshot import rows_at
 from ...wire.address import MAPPED, address
@@ -100,18 +100,18 @@ def _of_hops(rows: Records, by: By, state: CollectorState) -> Groups:
         return _summed((_NONE, _NONE), _NONE, _NONE, _NONE, _NONE)
     words = (hops.node, hops.port) if by == "port" else (hops.node,)
     columns = (hops.flow_id, hops.packets, hops.latest, hops.latency_sum, hops.samples, *words)
-    kept = FlowIds(rows["flow_id"]).has(hops.flow_id)
+    kept = FlowIdSet(rows["flow_id"]).has(hops.flow_id)
     if by == "port":
         kept &= hops.port != NO_PORT
     if not kept.all():
         columns = tuple(column[kept] for column in columns)
     flow_id, packets, latest, latency_sum, samples, *keys = columns
-    looped = FlowIds(rows["flow_id"][rows["state"] & FlowState.HAS_LOOP > 0])
+    looped = FlowIdSet(rows["flow_id"][rows["state"] & FlowState.HAS_LOOP > 0])
     first = _first_passes(tuple(keys), flow_id, looped)
     return _summed(tuple(keys), packets, latest, latency_sum, samples, first)
 
 
-def _first_passes(keys: tuple[Words, ...], flow_id: Words, looped: FlowIds) -> npt.NDArray[np.bool_]:
+def _first_passes(keys: tuple[Words, ...], flow_id: Words, looped: FlowIdSet) -> npt.NDArray[np.bool_]:
     """Which hops are the first hop of their flow in their group, bool [hops]."""
     first = np.ones(len(flow_id), np.bool_)
     at = np.flatnonzero(looped.has(flow_id)) if len(looped) else np.zeros(0, np.intp)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.flows.flow_ids import FlowIds
+from ...detect.flows.flow_id_set import FlowIdSet
 from ...detect.records import FLOW, FlowState
 from ...memory.snapshot import rows_at
 from ...wire.records import Records
@@ -64,7 +64,7 @@ def past_flows(
         return PastFlows()
     live = state.flows()
     filters = search.of_history(start_ns, end_ns)
-    table = history.sums_of(FlowIds(live["flow_id"]), inside=False, limit=MOST_PAST, **filters)
+    table = history.sums_of(FlowIdSet(live["flow_id"]), inside=False, limit=MOST_PAST, **filters)
     return PastFlows(_records(table), table, table.truncated)
 
 
@@ -73,7 +73,7 @@ def live_sums(
 ) -> dict[int, Sums]:
     """Sums of the events of live flows in a time range, by flow id. Raises HistoryError."""
     filters = search.of_history(start_ns, end_ns)
-    table = history.sums_of(FlowIds(flows["flow_id"]), limit=None, **filters)
+    table = history.sums_of(FlowIdSet(flows["flow_id"]), limit=None, **filters)
     return {int(flow_id): _row(table, at) for at, flow_id in enumerate(table["flow_id"].tolist())}
 
 
@@ -83,7 +83,7 @@ def flow_rows(
     """The flows of the tables that match, and the flows of `past` that are in no table."""
     every, past = state.flows(), past or PastFlows()
     live = every[:0] if which == "past" else rows_at(every, np.flatnonzero(search.mask(every, state)))
-    left = ~FlowIds(every["flow_id"]).has(past.records["flow_id"])
+    left = ~FlowIdSet(every["flow_id"]).has(past.records["flow_id"])
     if len(every):  # a flow that began after the tables were copied has not left
         left &= past.records["first_ns"] <= every["last_ns"].max()
     at = np.flatnonzero(left)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...detect.flows.flow_id import FlowIds
+from ...detect.flows.flow_id_hash import FlowIdHash
 from ...detect.records import (
     EVENT,
     EVENT_VERSION,
@@ -81,7 +81,7 @@ class LabelEvents:
             None if data is None else open_journal(data, SHARD, history, notify)
         )
         self.writer = EventWriter(SHARD, self.journal, ring, thread=True, notify=notify)
-        self._flow_ids = FlowIds(hash_secret(data))
+        self._flow_ids = FlowIdHash(hash_secret(data))
         table.on_silent_evict = self._evicted
         tracked.on_path_change = self._path_changed
 

@@ -11,7 +11,7 @@ from ...detect.bottleneck.shares import Queues, QueueShare, of_network, of_sums,
 from ...detect.places import Place
 from ...present.collector_state import CollectorState
 from ...wire.records import Records
-from .recent_distributions import EVERY_SECONDS, RecentReader
+from .recent_distributions import EVERY_SECONDS, RecentDistributionsReader
 
 ROWS = 8
 MAX_FLOWS = 20_000
@@ -33,9 +33,11 @@ class Contributors:
 class ContributorsReader:
     """Reads the state every EVERY_SECONDS; `contributors` is the newest result."""
 
-    def __init__(self, state: CollectorState, recent: RecentReader | None = None, rows: int = ROWS) -> None:
+    def __init__(
+        self, state: CollectorState, recent: RecentDistributionsReader | None = None, rows: int = ROWS
+    ) -> None:
         self._state, self._rows = state, rows
-        self._recent = recent or RecentReader(state)
+        self._recent = recent or RecentDistributionsReader(state)
         self._due = 0.0
         self.contributors = Contributors()
 

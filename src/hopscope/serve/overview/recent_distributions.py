@@ -36,7 +36,7 @@ class RecentDistributions:
         return f"in the last {round(self.seconds)} s" if self.seconds else "so far"
 
 
-class RecentReader:
+class RecentDistributionsReader:
     """Reads the distributions of a collector every EVERY_SECONDS."""
 
     def __init__(self, state: CollectorState) -> None:

@@ -26,7 +26,7 @@ from .contributors import ROWS as CONTRIBUTORS
 from .contributors import Contributors, ContributorsReader
 from .losses import ROWS as LOSSES
 from .losses import Losses, LossReader
-from .recent_distributions import RecentReader
+from .recent_distributions import RecentDistributionsReader
 from .similar_events import Shown, SimilarEvents
 
 PERIOD_SECONDS = 0.5
@@ -202,7 +202,7 @@ class Poller:
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._strips = {name: _Strip() for name in _STRIPS}
         self._notable = SimilarEvents()
-        self._recent = RecentReader(context.state)
+        self._recent = RecentDistributionsReader(context.state)
         self._contributors = ContributorsReader(context.state, self._recent, self._rows.contributors)
         self._losses = LossReader()
         self._slow = Slow(np.empty(0, FLOW), [], None)

@@ -13,7 +13,7 @@ WORD = 2**64 - 1
 HALF = 2**32 - 1
 
 
-class FlowIds:
+class FlowIdHash:
     """Ids as the kernels compute them (`event_kernel.hash_flow`), with the same secret."""
 
     def __init__(self, secret: bytes) -> None:

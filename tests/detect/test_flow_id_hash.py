@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.base.hash_keys import hash_keys
-from hopscope.detect.flows.flow_id import FlowIds
+from hopscope.detect.flows.flow_id_hash import FlowIdHash
 from hopscope.detect.records import KEYS
 
 pytestmark = pytest.mark.kernel
@@ -27,4 +27,4 @@ def test_ids_are_those_of_the_kernels(
     l4 = np.uint64(pack_l4(np.uint64(sport), np.uint64(dport), np.uint64(17), np.uint64(ip_version)))
     a, b, c, d = (np.uint64(word) for word in ends)
     found = hash_flow(a, b, c, d, l4, hash_keys(secret, KEYS))
-    assert FlowIds(secret).of(ends[:2], ends[2:], sport, dport, 17, ip_version) == int(found)
+    assert FlowIdHash(secret).of(ends[:2], ends[2:], sport, dport, 17, ip_version) == int(found)

@@ -9,7 +9,7 @@ Ids = npt.NDArray[np.uint64]
 _LEAST_BITS = 10
 
 
-class FlowIds:
+class FlowIdSet:
     """A set of flow ids. Ids are hashes, so the low bits give most of them a slot of their own; only the rest
     are kept sorted. 1,000,000 lookups among 100,000 ids take 40 ms, a fifth of the time of `np.isin`.
     """
