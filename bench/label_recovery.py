@@ -13,8 +13,7 @@ import numpy.typing as npt
 from harness.common import Bench, median
 from harness.figures import Sheet, legend
 from hopscope.fabric.labelling.rivals import int_path
-from hopscope.fabric.labelling.rivals.rival import Probes, between, chain
-from hopscope.fabric.labelling.rivals.sources import probe_sources
+from hopscope.fabric.labelling.rivals.rival import Probes, between, chain, probe_sources
 from hopscope.fabric.labelling.simulation.network import NetworkModel
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import Sources, join, uniform

@@ -6,8 +6,7 @@ from dataclasses import replace
 from math import inf
 
 from hopscope.fabric.labelling.rivals import hula
-from hopscope.fabric.labelling.rivals.rival import Probes
-from hopscope.fabric.labelling.rivals.sources import probe_sources
+from hopscope.fabric.labelling.rivals.rival import Probes, probe_sources
 from hopscope.fabric.labelling.simulation.network import NetworkModel
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import Sources, from_hosts, join

@@ -8,8 +8,7 @@ import pytest
 from hopscope.fabric.labelling.rivals import RIVALS, hula, int_label, int_path, pingmesh, sampled_int
 from hopscope.fabric.labelling.rivals.euler import balance, euler_trails
 from hopscope.fabric.labelling.rivals.pint import trace
-from hopscope.fabric.labelling.rivals.rival import between, frame, walk, walk_ends
-from hopscope.fabric.labelling.rivals.sources import probe_sources
+from hopscope.fabric.labelling.rivals.rival import between, frame, probe_sources, walk, walk_ends
 from hopscope.fabric.labelling.simulation.network import NetworkModel
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.topology import NO_PORT, FabricError, FatTree, LeafSpine, parse_topology

@@ -16,7 +16,7 @@ from ...direct.stores.store import Layout
 from ...direct.translation.acknowledge import Acknowledger
 from ...direct.translation.findings import Findings
 from ...direct.translation.heavy_hitters import HeavyHitters
-from ...direct.translation.path_sum_entries import SlowPaths
+from ...direct.translation.path_sum import SlowPaths
 from ...direct.translation.rate import TokenBucket
 from ...direct.translation.routes import Route, StoreRule
 from ...direct.translation.sequence import SequenceTracker

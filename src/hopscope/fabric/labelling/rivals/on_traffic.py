@@ -24,9 +24,8 @@ from ..simulation.sources import Sources, join
 from . import hula, int_path, pingmesh
 from .in_band import InBandPostcards
 from .pint_traffic import DecodedPath, Digests, delivered, digest_network, reconstruct, with_digests
-from .rival import ETHERNET, MIN_FRAME, Probes, between
+from .rival import ETHERNET, MIN_FRAME, Probes, between, probe_sources
 from .sampled_int import HEADERS
-from .sources import probe_sources
 
 IDLE = LabellingSettings(algorithm="base-a", interval=1e4)
 """Settings with which no port writes a label by interval within three hours."""

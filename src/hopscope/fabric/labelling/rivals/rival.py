@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...ports import NO_PORT, Ints, Topology, mix64, seed_bits
-from ..simulation.sources import Branches
+from ..simulation.records import SourceFlag
+from ..simulation.sources import Branches, Sources, on_routes, tree
 
 ETHERNET = 14
 """Ethernet header, bytes; preamble, check sequence and gap are not counted anywhere."""
@@ -167,3 +168,13 @@ def stages(topology: Topology) -> Stages:
     passed = used.sum(axis=0)
     means = np.where(used, left, 0).sum(axis=0) / np.maximum(passed, 1)
     return Stages(counts[1:], used.mean(axis=0), means, inner.any(axis=0), paths)
+
+
+def probe_sources(topology: Topology, probes: Probes, every_s: float, *, seed: int = 1) -> Sources:
+    """A source for each route of a round: one probe every `every_s` s, with a random phase.
+
+    If `probes.item` is not 0, every switch writes `NetworkModel.item_bytes` into a probe; both must be equal.
+    """
+    flags = SourceFlag.PROBE | (SourceFlag.LABEL_ALWAYS if probes.item else SourceFlag.LABEL_NEVER)
+    routes = [tree(topology, port, below) for port, below in probes.routes]
+    return on_routes(routes, every_s, size=probes.size, flags=int(flags), seed=seed)
