@@ -23,6 +23,7 @@ from hopscope.wire.records import Carrier, Hop
 from oracle.ifa import IfaForm, insert_ifa
 from oracle.insert import Form, insert_int
 from support.counter_sums import counters_in
+from support.ioam_cases import NEW, OLD, extension, insert, trace
 from support.namespaces import Program
 from support.packet_cases import Packet
 from support.veth import Namespace
@@ -249,9 +250,9 @@ def test_the_summary_adds_up(wire: Namespace, tmp_path: Path, options: tuple[str
 
 
 @pytest.mark.parametrize("options", [(), ("--forwarding", "ring"), ("--no-strip",)])
-def test_ifa_in_a_wire(wire: Namespace, tmp_path: Path, options: tuple[str, ...]) -> None:
-    """The workers remove IFA, while the program forwards INT and plain frames; damaged IFA stays, and is
-    counted.
+def test_ifa_and_ioam_in_a_wire(wire: Namespace, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """The workers remove IFA and IOAM, while the program forwards INT and plain frames; damaged IFA stays,
+    and is counted.
     """
     packets = [
         Packet(version, protocol, bytes([version, protocol, tags]) * 20, tags=tags)
@@ -262,6 +263,9 @@ def test_ifa_in_a_wire(wire: Namespace, tmp_path: Path, options: tuple[str, ...]
         plain = packet.frame()
         frames.append(insert_ifa(plain, IfaForm(), 14 + 4 * packet.tags))
         restored.append(plain)
+    with_ioam = Packet(6, 6, b"IOAM").frame()
+    frames.append(insert(with_ioam, extension(trace([NEW, OLD], 0xF00000, 4, free=4))))
+    restored.append(with_ioam)
     damaged = frames[2][:34] + b"\x2e" + frames[2][35:]
     # a packet socket gets frames without their tag
     expected = [

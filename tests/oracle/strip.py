@@ -72,6 +72,8 @@ def restore(frame: bytes, link: int = Link.ETHERNET, dialect: Dialect = DEFAULT)
     mode = row.fields.get("int_mode")
     if found and mode == Mode.IFA:
         return _IfaRestorer(way).restored()
+    if found and mode in (Mode.IOAM_PREALLOCATED, Mode.IOAM_INCREMENTAL, Mode.IOAM_DEX):
+        return _without_ioam(way)
     if not found or mode != Mode.MD:
         return Restored(frame)
     if _is_open(way, dialect):
@@ -260,5 +262,48 @@ class _IfaRestorer(_Restorer):
         for header in around:
             self._length(header)
         for header in reversed(around):
+            self._checksum(header)
+        return Restored(bytes(self.out), self.removed, self.unverified)
+
+
+def _without_ioam(way: Way) -> Restored:
+    """The packet without its hop-by-hop header, where that has IOAM and padding alone; else as it came."""
+    frame, at = bytes(way.buf.raw), int(way.row.fields["int_at"])
+    around = [header for header in way.headers if header.at + 40 < at]
+    while around and around[-1].kind != Next.IPV6:
+        around.pop()
+    if not around:
+        return Restored(frame)
+    start = around[-1].at + 40
+    length = get16(frame, start - 36)
+    area = frame[start : min(start + length, len(frame))]
+    size = 8 * (area[1] + 1) if len(area) >= 8 else 0
+    if frame[start - 34] != 0 or not start < at < start + size or size > len(area):
+        return Restored(frame)
+    options = area[2:size]
+    while options:
+        if options[0] == 0:
+            options = options[1:]
+        elif options[0] in (1, *layout.IOAM_OPTION_TYPES) and 2 + (*options, 256)[1] <= len(options):
+            options = options[2 + options[1] :]
+        else:
+            return Restored(frame)
+    return _IoamRestorer(way, around, start, size).restored()
+
+
+class _IoamRestorer(_Restorer):
+    """One packet without a hop-by-hop header of `removed` bytes at `start`."""
+
+    def __init__(self, way: Way, around: list[Header], start: int, removed: int) -> None:
+        self.way, self.l4, self.unverified, self.removed = way, None, False, removed
+        self.around, self.frame = around, bytes(way.buf.raw)
+        self.out = bytearray(self.frame[:start] + self.frame[start + removed :])
+        self.out[start - 34] = self.frame[start]
+
+    def restored(self) -> Restored:
+        """The packet without it."""
+        for header in self.around:
+            self._length(header)
+        for header in reversed(self.around):
             self._checksum(header)
         return Restored(bytes(self.out), self.removed, self.unverified)

@@ -81,6 +81,14 @@ def packet(header: bytes, next_header: int = 0) -> bytes:
     return bytes.fromhex("02000000000202000000000186dd") + ip + header + udp
 
 
+def insert(frame: bytes, header: bytes, at: int = 14) -> bytes:
+    """The frame with a hop-by-hop header after its IPv6 header at `at`."""
+    out = bytearray(frame[: at + 40] + header + frame[at + 40 :])
+    out[at + 40], out[at + 6] = out[at + 6], 0
+    out[at + 4 : at + 6] = (int.from_bytes(frame[at + 4 : at + 6], "big") + len(header)).to_bytes(2, "big")
+    return bytes(out)
+
+
 _READABLE = st.sampled_from(list(OPTIONS.values()))
 _TYPES = st.one_of(st.integers(0, 0xFFFFFF), st.sampled_from([0xF00000, 0x800002, 2, 0xFFFFFF]))
 _NODES = st.one_of(st.binary(max_size=200), st.integers(0, 60).map(lambda n: bytes(4 * n)))

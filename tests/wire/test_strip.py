@@ -180,10 +180,9 @@ def test_dscp(dialect: Dialect, form: Form, dscp: int, came: int, restored: int)
 
 
 def test_what_has_no_int_md_is_as_it_came() -> None:
-    """Ordinary packets, INT-MX, IOAM, reports, and what is no IP."""
+    """Ordinary packets, INT-MX, reports, and what is no IP."""
     objects: list[dict[str, Any]] = [
         {"flow": {"proto": 17}, "int": {"mode": "mx", "instructions": "0x8800"}, "hops": []},
-        {"flow": {"src": "2001:db8::1"}, "int": {"version": "ioam"}, "hops": [{"node_id": 1}]},
         {"flow": {"proto": 6}, "int": {}, "hops": [{"node_id": 1}], "report": {}},
     ]
     for frame in (

@@ -152,10 +152,9 @@ def test_trails_are_needed() -> None:
 
 
 def test_what_is_no_int_md() -> None:
-    """INT-MX, IOAM, reports, other link types, empty frames and ordinary packets go through."""
+    """INT-MX, reports, other link types, empty frames and ordinary packets go through."""
     objects: list[dict[str, Any]] = [
         {"flow": {"proto": 17}, "int": {"mode": "mx", "instructions": "0x8800"}, "hops": []},
-        {"flow": {"src": "2001:db8::1"}, "int": {"version": "ioam"}, "hops": [{"node_id": 1}]},
         {"flow": {"proto": 6}, "int": {}, "hops": [{"node_id": 1}], "report": {}},
     ]
     frames = [*frames_of(craft(objects)), b"", bytes(70), *(packet.frame() for packet in _packets())]

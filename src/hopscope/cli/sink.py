@@ -1,4 +1,4 @@
-"""`hopscope sink`: packets with INT or IFA in, the original packets, flows, distributions and events out."""
+"""`hopscope sink`: packets with telemetry in, the original packets, flows, distributions and events out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ForwardOptions(Options):
         str | None,
         option(
             "--output", "-o", metavar="OUTPUT",
-            help="Where to forward packets without their INT or IFA: an interface or a capture file.",
+            help="Where to forward packets without their INT, IFA or IOAM: an interface or a capture file.",
         ),
     ] = None  # fmt: skip
     pair: Annotated[
@@ -52,7 +52,7 @@ class ForwardOptions(Options):
     ] = None  # fmt: skip
     no_strip: Annotated[
         bool,
-        option("--no-strip", help="Forward packets with their INT or IFA."),
+        option("--no-strip", help="Forward packets with their INT, IFA or IOAM."),
         Key("sink.strip", lambda *_: False),
     ] = False
     forwarding: Annotated[
@@ -138,7 +138,7 @@ def sink(
         ),
     ] = None,
 ) -> None:
-    """Run a sink for INT and IFA: strip and forward packets, detect events.
+    """Run a sink for INT, IFA and IOAM: strip and forward packets, detect events.
 
     Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the console are those of `collect`, and
     SIGHUP reads the settings again. A capture file is read to its end; its events are kept if --data is

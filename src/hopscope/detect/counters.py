@@ -226,7 +226,8 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("forwarded_frames_total", "Frames forwarded by a sink, to an interface or into a file."),
     Counter(
-        "stripped_packets_total", "Forwarded frames whose INT or IFA a sink removed, restoring the packet."
+        "stripped_packets_total",
+        "Forwarded frames whose INT, IFA or IOAM a sink removed, restoring the packet.",
     ),
     Counter(
         "unverified_packets_total",

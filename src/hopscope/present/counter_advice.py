@@ -44,10 +44,7 @@ WARNINGS: Mapping[str, tuple[str, str]] = {
     "late_kernels_total": ("kernels compiled while frames waited", "run `hopscope warmup`, and report it"),
     "sink_report_drops_total": ("reports of the sink not sent", "check sink.report.to and its route"),
     "sink_reports_unreachable_total": ("reports of the sink not received", "start the other collector"),
-    "unstripped_packets_total": (
-        "packets forwarded with damaged telemetry",
-        "check the INT or IFA source",
-    ),
+    "unstripped_packets_total": ("packets forwarded with damaged telemetry", "check its source"),
 }
 """What the counters that should stay at zero count, and what to do when they rise."""
 _FAMILIES = {

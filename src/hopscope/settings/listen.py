@@ -45,8 +45,8 @@ class ListenSettings(Section):
     """Ring, XDP and mirror: also receive frames that are addressed to other machines; by default only a
     mirror does."""
     output: str = ""
-    """Sink: interface that the frames are forwarded to, without their INT or IFA; empty: they are not
-    forwarded."""
+    """Sink: interface that the frames are forwarded to, without their INT, IFA or IOAM; empty: they are
+    not forwarded."""
     keep_offloads: bool = False
     """Mirror: keep the offloads that merge or segment frames (GRO, LRO, TSO) on; by default they are switched
     off while the interface is read.

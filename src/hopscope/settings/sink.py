@@ -47,7 +47,7 @@ class SinkSettings(Section):
     enabled: bool = False
     """Whether workers are sinks; `hopscope sink` sets it."""
     strip: bool = True
-    """Remove INT and IFA from forwarded frames; if off, they are forwarded unchanged."""
+    """Remove INT, IFA and IOAM from forwarded frames; if off, they are forwarded unchanged."""
     forwarding: Literal["auto", "xdp", "ring"] = "auto"
     """What forwards plain frames. `xdp`: a program in the kernel, which also removes their INT and passes all
     other frames to the workers. `ring`: the workers alone. `auto`: the program where it forwards the same

@@ -335,8 +335,8 @@ class ReportBatch:
     version: they are treated as ordinary traffic.
     """
     trails: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((1, 0), np.uint64))
-    """Headers around the INT-MD or IFA of captured packets, uint64 [numbers of a trail, frames]; no columns
-    unless the decoder was asked for them (`decode/trail_kernel`).
+    """Headers around the INT-MD, IFA or IOAM of captured packets, uint64 [numbers of a trail, frames]; no
+    columns unless the decoder was asked for them (`decode/trail_kernel`).
     """
     postcards: bool | None = None
     """Whether there are postcards among the reports; None: not checked yet."""

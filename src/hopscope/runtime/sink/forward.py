@@ -1,4 +1,4 @@
-"""Forwarding in a sink: strip INT and IFA from the frames, and send them on.
+"""Forwarding in a sink: strip INT, IFA and IOAM from the frames, and send them on.
 
 A bump in the wire: frames keep their order; packets without telemetry (ARP, LLDP, neighbour discovery …), and
 packets that cannot be restored, are forwarded unchanged. Forwarding never blocks: dropped frames are counted.

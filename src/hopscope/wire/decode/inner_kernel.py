@@ -220,7 +220,7 @@ def packet(
     """Read a captured packet into a row of zeros: (whether it has INT, IOAM or IFA, next free row of `hops`).
     Its trail goes into a column of `trails`, if there are columns.
     """
-    plans[U64(trail.COUNT)] = U64(0)  # `walk` counts the headers around INT-MD and IFA, if trails are kept
+    plans[U64(trail.COUNT)] = U64(0)  # `walk` counts the headers around telemetry, if trails are kept
     if link == packet_kernel.ETHERNET:
         count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
     else:

@@ -1,9 +1,9 @@
-"""The trail of a packet: the headers that the decoder passed on its way to the packet's INT-MD or IFA.
+"""The trail of a packet: the headers that the decoder passed on its way to the packet's INT-MD, IFA or IOAM.
 
 Stripping (`wire/rewrite`) reads it, so that it need not walk again.  A trail is a column of
 `ReportBatch.trails`: the number of headers and the offset of the shim, then the headers, outermost first; the
-last one carries the INT, or is the IFA header.  Ethernet headers and the shim are left out, since nothing in
-them depends on the INT.
+last one carries the INT, or is the IFA header.  With IOAM, there are more after the one that has it.
+Ethernet headers and the shim are left out, since nothing in them depends on the INT.
 
 The decoder writes the trails of packets that it had to walk.  For a usual packet it writes 0, and stripping
 finds the two headers from the report: if the decoder wrote them, this would cost 10 of 52 ns per packet, and
@@ -32,8 +32,8 @@ TRAIL = 1 + MAX_HEADERS
 KEEPS, COUNT, UNKNOWN, FIRST = PLANS, PLANS + 1, PLANS + 2, PLANS + 3
 MEMORY = FIRST + MAX_HEADERS
 """Numbers in the decoder's working memory: its plans; whether trails are kept (0: no, and `walk` records
-nothing); how many headers `walk` recorded, if it found INT-MD or IFA; how many packets seemed to have INT of
-an unknown version; the headers of the packet that `walk` reads.
+nothing); how many headers `walk` recorded, if it found INT-MD, IFA or IOAM; how many packets seemed to have
+INT of an unknown version; the headers of the packet that `walk` reads.
 """
 IPV4_WORDS = word(layout.IPV4, "header_words")
 TWO, LOW_8, LOW_24 = U64(2), U64(0xFF), U64(0xFFFFFF)

@@ -14,7 +14,6 @@ from ..headers import tunnel_kernel as tunnel
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Layer, Mode
 from ..telemetry import variant_kernel as variant
-from ..telemetry.ifa_kernel import MODE as MODE_IFA
 from ..telemetry.ifa_kernel import is_ifa, read_ifa
 from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from ..telemetry.ioam_kernel import is_in, read_extensions
@@ -34,7 +33,7 @@ VXLAN_GPE, GENEVE, GTP_U = U64(Layer.VXLAN_GPE), U64(Layer.GENEVE), U64(Layer.GT
 MAX_LAYERS = U64(layout.MAX_LAYERS)
 INT_DSCP, ASSUME_INT, TCP_PORTS = U64(rules.INT_DSCP), U64(rules.ASSUME_INT), U64(rules.TCP_PORTS)
 MARKER, ANY_IP_LENGTH = U64(rules.MARKER), U64(rules.ANY_IP_LENGTH)
-ROLE_INT, MD = U64(rules.ROLE_INT), U64(Mode.MD)
+ROLE_INT, MD, IOAM_OR_IFA = U64(rules.ROLE_INT), U64(Mode.MD), U64(Mode.IOAM_PREALLOCATED)
 IFA_PROTOCOL = U64(rules.IFA_PROTOCOL)
 ROLES_OF_INT = ROLE_INT | ROLE_INSERTED
 GRE_NEXT, GPE_SHIM_NEXT = (
@@ -280,7 +279,8 @@ def walk(
     while here != tunnel.NOTHING and not why:
         if noting and not complete and here != tunnel.FRAME and here != tunnel.SHIM:
             if headers < U64(trail.MAX_HEADERS):
-                one = trail.header(here, protocol, at - origin, packet_end - at)
+                left = packet_end - at if at < packet_end else packet.NONE
+                one = trail.header(here, protocol, at - origin, left)
                 plans[U64(trail.FIRST) + headers] = one
             headers += U64(1)
         if here == tunnel.FOUR or here == tunnel.SIX:
@@ -423,7 +423,7 @@ def walk(
         why, count = read_extensions(buf, origin, trace_at, trace_end, row, hops, first)
         if why:
             return packet.NONE
-    if row.int_mode == MD or row.int_mode == MODE_IFA:
+    if row.int_mode == MD or row.int_mode >= IOAM_OR_IFA:
         plans[U64(trail.COUNT)] = headers
     if depth and wants_id(row):
         row.packet_id = packet_id(buf, ip_at, version, length, after_ports, limit)

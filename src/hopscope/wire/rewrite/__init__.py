@@ -1,1 +1,1 @@
-"""Removes INT and IFA from packets."""
+"""Removes INT, IFA and IOAM from packets."""

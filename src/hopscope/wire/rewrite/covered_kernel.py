@@ -1,4 +1,4 @@
-"""Fields of headers around INT and IFA that depend on their contents: protocols and checksums."""
+"""Fields of headers around INT, IFA and IOAM that depend on their contents: protocols and checksums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets without their INT, or IFA (`strip_ifa_kernel`).
+"""Packets without their INT, IFA (`strip_ifa_kernel`) or IOAM (`strip_ioam_kernel`).
 
 The usual form, INT-MD 2.x after the first TCP or UDP header, takes one pass over the payload;
 `strip_any_kernel` restores all other forms.  The following fields are corrected around the INT, and in every
@@ -51,8 +51,11 @@ from ..telemetry.variant_kernel import (
 from .original_kernel import l4_size, original, original_dscp, put_dscp
 from .strip_any_kernel import LEFT, strip_any
 from .strip_ifa_kernel import strip_ifa
+from .strip_ioam_kernel import strip_ioam
 
 MD, IFA = U64(Mode.MD), U64(Mode.IFA)
+IOAM = U64(Mode.IOAM_PREALLOCATED)
+"""The first of the modes of IOAM."""
 STRIPPED, UNVERIFIED, DAMAGED, PASSED, UNFIT = U64(0), U64(1), U64(2), U64(3), U64(4)
 """Results of a frame: telemetry removed; removed, but a checksum was right neither with it nor without;
 damaged telemetry; nothing to remove; longer than the room.
@@ -188,7 +191,7 @@ def strip_frames(
     buf: Any, frames: Any, first: Any, reports: Any, trails: Any, table: Any, out: Any, offsets: Any,
     room: Any, lengths: Any, results: Any,
 ) -> None:  # fmt: skip
-    """Write the frames from `first` on without their INT or IFA to `out`, one at each of `offsets`.
+    """Write the frames from `first` on without their telemetry to `out`, one at each of `offsets`.
     `lengths` gets their lengths, 0 if a frame needs more than `room` bytes, or more than `out` has; `results`
     gets their results.
     """
@@ -224,6 +227,9 @@ def strip_frames(
             elif U64(row.int_mode) == IFA:
                 length, unverified = strip_ifa(buf, origin, end, row, table, trails[:, i], out, to, here)
                 what = DAMAGED if length == LEFT else STRIPPED
+            elif U64(row.int_mode) >= IOAM:
+                length, unverified = strip_ioam(buf, origin, end, row, table, trails[:, i], out, to, here)
+                what = PASSED if length == LEFT else STRIPPED
         if length == LEFT:
             length = size if size <= here else NONE
             checksum.copy(out, to, buf, origin, origin + length)

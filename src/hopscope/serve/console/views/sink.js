@@ -32,7 +32,7 @@ export function show(place) {
     numbers.element.hidden = grid.hidden = !there;
     if (status !== 200) return void fill(first, trouble(new Error(data.error)));
     if (!there) {
-      return void fill(first, empty("This collector is not a sink.", "A sink forwards packets between two interfaces, removes INT and IFA from them, and derives flows and events from it:",
+      return void fill(first, empty("This collector is not a sink.", "A sink forwards packets between two interfaces, removes INT, IFA and IOAM from them, and derives flows and events from it:",
         "hopscope sink --pair eth1:eth2"));
     }
     fill(first);
