@@ -53,7 +53,7 @@ class Labelled:
         history = HistorySettings(fsync_seconds=0)
         self.tracked = TrackedTable(None, START)
         self.events = LabelEvents(
-            settings, self.table, self.tracked, history, folder, folder / "regions", lambda _: None
+            settings, self.table, self.tracked, history, folder, folder / "regions", lambda _: None, START
         )
 
     def wait(self, seconds: float, *ports: tuple[int, int, int, int]) -> None:
@@ -65,8 +65,8 @@ class Labelled:
             self.table.tick(self.now)
             self.events.tick(self.now, 0)
 
-    def track(self, *nodes: int) -> None:
-        """A packet of a tracked flow through these switches."""
+    def track(self, *nodes: int, tick: bool = True) -> None:
+        """A packet of a tracked flow through these switches, and a tick."""
         self.now += 50 * MS
         labels = np.zeros(len(nodes), LABEL)
         labels["node_id"], labels["position"], labels["tracked"] = nodes, range(len(nodes)), 1
@@ -75,7 +75,8 @@ class Labelled:
         flow["src_lo"], flow["dst_lo"], flow["proto"] = 0xFFFF0A000002, 0xFFFF0A000102, 17
         flow["sport"], flow["dport"] = 4321, 53
         self.tracked.update(labels, flow, self.now)
-        self.events.tick(self.now, 0)
+        if tick:
+            self.events.tick(self.now, 0)
 
     def stored(self, *names: str, **filters: Any) -> list[Row]:
         """Columns of the events in history, oldest first, after the end."""
@@ -132,6 +133,15 @@ def test_a_silent_port_that_is_evicted_is_cleared(tmp_path: Path) -> None:
     rows = labelled.stored("kind", "node_id", "port", "reason")
     assert rows == [("raised", 1, 1, None), ("cleared", 1, 1, "evicted")]
     assert labelled.events.silent_ports == 0
+
+
+def test_a_path_change_before_the_first_tick_has_a_time(tmp_path: Path) -> None:
+    """Labels that waited in the socket during a restart: the event has the time of the start."""
+    labelled = Labelled(tmp_path, period_seconds=0)
+    labelled.track(1, 2, 3, tick=False)
+    labelled.track(1, 4, 3, tick=False)
+    ((kind, time),) = labelled.stored("kind", "time")
+    assert (kind, int(np.datetime64(time.rstrip("Z")).astype(np.int64))) == ("path_change", START)
 
 
 def test_a_tracked_flow_that_takes_another_path_is_an_event(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ IPV4 = 0xFFFF
 class LabelEvents:
     """Writes the events of the tables of labels and tracked flows. Call `tick` regularly.
 
-    `data` and `regions` are folders; None: nothing is kept. Raises HistoryError and RegionError.
+    `data` and `regions` are folders; None: nothing is kept. `start_ns`: the time by the system clock.
+    Raises HistoryError and RegionError.
     """
 
     def __init__(
@@ -60,13 +61,14 @@ class LabelEvents:
         data: Path | None,
         regions: Path | None,
         notify: Callable[[str], None],
+        start_ns: int,
     ) -> None:
         self._table = table
         self._silent_ns = round(settings.silent_seconds * 1e9)
         self._period_ns = round(settings.period_seconds * 1e9)
         self._limit = round(settings.coverage_limit * PPM)
         self._period = 0
-        self._time_ns = 0  # of the last tick, by the system clock
+        self._time_ns = start_ns  # or that of the last tick, by the system clock
         self._closed = table.coverage.closed
         self._shares: list[float] = []
         self._low = table.region["coverage_low"]

@@ -131,7 +131,14 @@ class LabelProcess:
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as stored in Redis
         self.registers = RegisterWriter(settings, self.table, self.controller, self._notify)
         self.events = LabelEvents(
-            settings, self.table, self.tracked, history or HistorySettings(), data, folder, self._notify
+            settings,
+            self.table,
+            self.tracked,
+            history or HistorySettings(),
+            data,
+            folder,
+            self._notify,
+            start,
         )
         self.counts = LABEL_COUNTERS.open(folder)
         self._full = FullTables(LABEL_TABLES, self._notify, self._full_counts())
