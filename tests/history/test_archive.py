@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION
 from hopscope.history.counters import HISTORY_COUNTERS
-from hopscope.history.errors import HistoryError
+from hopscope.history.errors import DamagedError, HistoryError
 from hopscope.history.files.layout import reject_later
 from hopscope.history.files.names import (
     all_segments,
@@ -29,7 +30,7 @@ from hopscope.history.files.names import (
     segment_path,
 )
 from hopscope.history.files.segment_index import index_path
-from hopscope.history.files.segments import VERSION_KEY, write_segment
+from hopscope.history.files.segments import VERSION_KEY, check_footers, write_segment
 from hopscope.history.query import History
 from hopscope.history.writing import archive as archive_module
 from hopscope.history.writing.archive import MERGE, archive_once, run
@@ -443,6 +444,38 @@ def test_a_damaged_segment_that_cannot_be_renamed(tmp_path: Path, monkeypatch: p
     assert values(tmp_path) == list(range(12))
 
 
+def test_a_damaged_segment_that_cannot_be_renamed_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in every round, which would read a large file every two seconds, but again after it was changed."""
+    monkeypatch.setattr(archive_module, "_checked", {})
+    monkeypatch.setattr(archive_module, "_damaged", {})
+    journals(tmp_path, [4])
+    archive_once(tmp_path, SETTINGS)
+    stuck = list_segments(tmp_path)[0].path
+    content = stuck.read_bytes()
+    stuck.write_bytes(content[:-1])
+    read: list[Path] = []
+
+    def check(connection: Any, paths: Sequence[Path]) -> dict[Path, DamagedError]:
+        read.extend(paths)
+        return check_footers(connection, paths)
+
+    monkeypatch.setattr(archive_module, "check_footers", check)
+    with protected(stuck):
+        told: list[list[str]] = [[], [], []]
+        for lines in told:
+            assert archive_once(tmp_path, SETTINGS, lines.append).failures == 1
+    assert read == [stuck]
+    assert len(told[0]) == 1
+    assert told[0] == told[1] == told[2]
+    stuck.write_bytes(content)
+    result = archive_once(tmp_path, SETTINGS)
+    assert (result.quarantined, result.failures) == (0, 0)
+    assert read == [stuck, stuck]
+    assert values(tmp_path) == list(range(4))
+
+
 def test_journals_that_cannot_be_mended(tmp_path: Path) -> None:
     """One with a damaged header, one with a torn record, an empty one: a writer starts after their numbers,
     each is named, and later journals become segments. What the torn one has can be read.
@@ -563,6 +596,23 @@ def test_damage_inside_a_segment_is_found_by_the_query(
         assert set(history.events(limit=None)["value"].tolist()) == set(range(5000, 10_000))
         assert bad.name in history.problems[0]
         assert history.sql("SELECT max(value) AS m FROM events")["m"].tolist() == [9999]
+
+
+def test_damage_keeps_nothing_alive(tmp_path: Path) -> None:
+    """Of a damaged file, a history keeps the message, not the error, whose traceback has what was read."""
+    journals(tmp_path, [3, 3])
+    archive_once(tmp_path, SETTINGS)
+    journals(tmp_path, [3])
+    bad = list_segments(tmp_path)[0].path
+    bad.write_bytes(bad.read_bytes()[:-1])
+    journal = list_journals(tmp_path)[0].path
+    journal.write_bytes(b"x" + journal.read_bytes()[1:])
+    with History(tmp_path) as history:
+        assert len(history.events(limit=None)) == 0
+        assert all(str(path) in line for path, line in zip((journal, bad), history.problems, strict=True))
+        gc.collect()
+        errors = [each for each in gc.get_objects() if isinstance(each, DamagedError)]
+        assert not [error for error in errors if str(tmp_path) in str(error)]
 
 
 def test_foreign_and_other_segments_are_rejected(tmp_path: Path) -> None:

@@ -207,40 +207,54 @@ def _journal_bytes(folder: Path) -> int:
     return total
 
 
-_checked: dict[Path, tuple[int, int]] = {}
-"""Segments that this process wrote or checked: path to modification time and size."""
+_Stamp = tuple[int, int, int]
+"""Modification time, size and inode of a file."""
+_checked: dict[Path, _Stamp] = {}
+"""Segments that this process wrote or checked."""
+_damaged: dict[Path, tuple[_Stamp, str]] = {}
+"""Damaged files that could not be renamed, with what is wrong: they are not checked again in every round."""
 
 
 def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> set[Path]:
     """Rename damaged files, so that no query reads them and no journal counts as covered. Returns those that
     cannot be renamed.
     """
-    fresh = [
-        segment for segment in all_segments(folder) if _checked.get(segment.path) != _stamp(segment.path)
-    ]
-    periods = [file.path for file in all_files(folder) if _checked.get(file.path) != _stamp(file.path)]
+    segments = {segment.path: segment for segment in all_segments(folder)}
+    stamps = {path: _stamp(path) for path in (*segments, *(file.path for file in all_files(folder)))}
+    known = {path: _damaged.pop(path, None) for path in stamps}
+    found = {path: DamagedError(one[1]) for path, one in known.items() if one and one[0] == stamps[path]}
+    fresh = [path for path in stamps if _checked.get(path) != stamps[path] and path not in found]
+    if fresh:
+        of_segments = [segments[path] for path in fresh if path in segments]
+        found |= _check(of_segments, [path for path in fresh if path not in segments], stamps)
     left: set[Path] = set()
-    if not fresh and not periods:
-        return left
-    with connect(256 * 1024**2, threads=1) as connection:
-        lost = check_periods(connection, periods)
-        lost |= wrong_sums(path for path in periods if path not in lost)
-        _checked.update({path: _stamp(path) for path in periods if path not in lost})
-        for path, damage in lost.items():
-            if not _aside(damage, partial(set_aside, path), result, notify):
-                left.add(path)
-        damaged = check_footers(connection, [segment.path for segment in fresh])
-        damaged |= wrong_sums(segment.path for segment in fresh if segment.path not in damaged)
-        for segment in fresh:
-            try:
-                if error := damaged.get(segment.path):
-                    raise error
-                check_range(connection, segment)
-                _checked[segment.path] = _stamp(segment.path)
-            except DamagedError as error:
-                if not _aside(error, partial(_set_segment_aside, folder, segment), result, notify):
-                    left.add(segment.path)
+    for path, damage in found.items():
+        segment = segments.get(path)
+        rename = partial(set_aside, path) if segment is None else partial(_set_segment_aside, folder, segment)
+        if not _aside(damage, rename, result, notify):
+            left.add(path)
+            _damaged[path] = stamps[path], str(damage)
     return left
+
+
+def _check(
+    segments: list[SegmentFile], periods: list[Path], stamps: Mapping[Path, _Stamp]
+) -> dict[Path, DamagedError]:
+    """The damaged ones of these files, with what is wrong; the others become `_checked`."""
+    with connect(256 * 1024**2, threads=1) as connection:
+        found = check_periods(connection, periods)
+        found |= wrong_sums(path for path in periods if path not in found)
+        _checked.update({path: stamps[path] for path in periods if path not in found})
+        found |= check_footers(connection, [segment.path for segment in segments])
+        found |= wrong_sums(segment.path for segment in segments if segment.path not in found)
+        for segment in segments:
+            if segment.path not in found:
+                try:
+                    check_range(connection, segment)
+                    _checked[segment.path] = stamps[segment.path]
+                except DamagedError as error:
+                    found[segment.path] = error
+    return found
 
 
 def _set_segment_aside(folder: Path, segment: SegmentFile) -> str:
@@ -262,9 +276,9 @@ def _aside(
     return True
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _stamp(path: Path) -> _Stamp:
     stat = path.stat()
-    return stat.st_mtime_ns, stat.st_size
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def _remove_covered(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
