@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.base.errors import HopscopeError
-from hopscope.cli.options.quantities import bit_rate, per_second, seconds
+from hopscope.base.quantities import bit_rate, per_second, seconds
 from support import command
 from support.command import Run
 

@@ -28,7 +28,7 @@ def test_printed_queries_find_an_answer(tmp_path: Path, monitor: str) -> None:
     """
     (source,) = make_monitors([monitor]).values()
     parts = [source.observe(seen()), source.flush()]
-    printed = examples(source, parts, len(TREE.switches))
+    printed = examples(source, parts, [switch.node_id for switch in TREE.switches])
     assert printed
     store = Store.create(tmp_path / f"{monitor}.region", source.layout(EXPECTED_KEYS))
     translator = Translator([store.layout], MemoryTransport([store]))

@@ -281,5 +281,6 @@ def test_empty_windows() -> None:
     assert len(batch) == 0
     assert len(simulation.frames(batch)) == 0
     switches = Switches(TREE, simulation.network.ports, ReportModel())
-    empty = Departures(simulation.network._packets[:0], simulation.network._traces.reshape(-1, 6)[:0])
+    network, paths = simulation.network, simulation.traffic.paths
+    empty = Departures(network._packets[:0], paths[:0], network._traces[:0])
     assert len(switches.report(empty, simulation.traffic.table, 1)) == 0

@@ -208,7 +208,7 @@ def test_observations_hold_every_packet() -> None:
     arrived = np.flatnonzero(simulation.segments["arrived"] > 0)
     assert (seen["is_sink"] == 1).sum() == len(arrived)
     assert (seen["drop_reason"] > 0).sum() == (simulation.packets["drop_reason"] > 0).sum()
-    used = (simulation.packets["path"][arrived, 1:] >= 0).sum()
+    used = (simulation.paths[simulation.packets["route"][arrived], 1:] >= 0).sum()
     lost = np.isin(seen["packet"], seen["packet"][seen["drop_reason"] > 0])
     assert (~lost).sum() == used
     first = seen[seen["hop"] == 1]

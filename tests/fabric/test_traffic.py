@@ -61,7 +61,7 @@ def test_load(load: float) -> None:
     traffic, network = Traffic(topology, TrafficModel(flows=4000, load=load), 8), Network(topology)
     for step in range(50):
         traffic.arrive((step + 1) * PS // 100)
-        network.step(traffic.table, (step + 1) * PS // 100, 0.0)
+        network.step(traffic.table, traffic.paths, (step + 1) * PS // 100, 0.0)
     cards = network.ports[: topology.hosts]
     wire = float(cards["bytes"].sum() + 38 * cards["packets"].sum())
     assert wire * 8 / (16 * 1e9 * 0.5) == pytest.approx(load, rel=0.08)
@@ -77,7 +77,7 @@ def test_packets_of_a_flow_add_up() -> None:
     topology = FatTree(4)
     traffic, network = Traffic(topology, TrafficModel(flows=1, load=0.5, udp=0.0), 8), Network(topology)
     traffic.table["remaining"][traffic.table["active"] == 1] = 10_000
-    packets = network.step(traffic.table, PS // 2).packets
+    packets = network.step(traffic.table, traffic.paths, PS // 2).packets
     assert sorted((packets["size"].astype(int) - 40).tolist()) == [1240, *[1460] * 6]
     assert not traffic.table["active"].any()
     assert not traffic.table["pending"].any()

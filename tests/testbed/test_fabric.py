@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hopscope.base.errors import HopscopeError
+from hopscope.base.quantities import seconds as seconds_of
 from hopscope.cli.fabric.start import tracked_flows
 from hopscope.cli.fabric.traffic import TrafficRequest
-from hopscope.cli.options.quantities import seconds as seconds_of
 from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers

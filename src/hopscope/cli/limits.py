@@ -131,9 +131,9 @@ def _ask(folder: Path, message: dict[str, Any]) -> None:
 
 def parse_change(text: str) -> tuple[str, str, int | str | None]:
     """Metric, limit and value of `hop_latency.raise_above=50us`; the collector checks them."""
+    from ..base.quantities import seconds
     from ..settings.configuration.errors import did_you_mean
     from ..settings.limits import SWITCH_METRICS
-    from .options.quantities import seconds
 
     key, equals, value = text.partition("=")
     metric, dot, limit = key.strip().partition(".")

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.records import Records
-from .records import FLOW, PS, PS_NS, STAGES, WIRE_OVERHEAD
+from .records import FLOW, PS, PS_NS, WIRE_OVERHEAD
 from .topology import FabricError, Topology, flow_hash
 from .traffic import TCP_PAYLOAD, endpoints
 
@@ -177,13 +177,9 @@ def incast(
 def _senders(topology: Topology, fault: Fault, rng: np.random.Generator) -> Records:
     """Flows through the port whose paths share the links before it evenly, FLOW [senders]."""
     port = topology.ports[fault.port]
-    stage, all_hosts = int(port["stage"]), list(range(topology.hosts))
-    if port["buffer_id"] == 0:
-        sources, targets = topology.hosts_below(int(port["switch"])), all_hosts
-    elif port["peer_switch"] >= 0:
-        sources, targets = all_hosts, topology.hosts_below(int(port["peer_switch"]))
-    else:
-        sources, targets = all_hosts, [int(port["peer_host"])]
+    sources, targets = topology.hosts_through(fault.port)
+    if not sources:
+        raise FabricError(f"{fault}: no shortest path between two hosts uses this port")
     count = 8192
     src, dst = rng.choice(sources, count), rng.choice(targets, count)
     apart = src != dst
@@ -197,10 +193,9 @@ def _senders(topology: Topology, fault: Fault, rng: np.random.Generator) -> Reco
     share = _SHARE * float(port["rate"]) / topology.ports["rate"]
     taken: list[int] = []
     for row in through:
-        before = paths[row, :stage]
-        before = before[before >= 0]
-        after = paths[row, stage + 1 : STAGES]
-        after = after[after >= 0]
+        path = paths[row][paths[row] >= 0]
+        place = int((path == fault.port).argmax())
+        before, after = path[:place], path[place + 1 :]
         if (used[before] + share[before] > _UPSTREAM).any() or (used[after] + share[after] > 0.8).any():
             continue
         used[before] += share[before]

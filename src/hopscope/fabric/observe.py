@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..wire.observation import ACK, OBSERVATION, TCP, flow_bytes
 from ..wire.records import Records
 from .queueing import Departures
-from .records import PS_NS, STAGES, WIRE_OVERHEAD
+from .records import PS_NS, WIRE_OVERHEAD
 from .simulation import Simulation
 from .topology import Topology
 
@@ -28,7 +28,17 @@ def observe(simulation: Simulation, seconds: float, window: float = 0.01) -> Rec
     def take(departures: Departures, flows: Records) -> None:
         packets = departures.packets
         observations = _of_flows(packets, flows[packets["flow"]])
-        parts.append(spread(simulation.topology, ports, packets, departures.traces, observations, epoch_ns))
+        parts.append(
+            spread(
+                simulation.topology,
+                ports,
+                packets,
+                departures.paths,
+                departures.traces,
+                observations,
+                epoch_ns,
+            )
+        )
 
     before, simulation.on_departures = simulation.on_departures, take
     try:
@@ -49,19 +59,21 @@ def spread(
     topology: Topology,
     state: Records,
     packets: Records,
+    path: npt.NDArray[np.int32],
     traces: Records,
     observations: Records,
     epoch_ns: int,
 ) -> Records:
     """OBSERVATION records by packet, of every switch that it passed, and of the one that dropped it.
 
-    `traces` is TRACE [packets, STAGES], `state` PORT_STATE; `observations` has one OBSERVATION per packet,
+    `path` has their paths, int32 [packets, stages], `traces` is TRACE [packets, stages], `state` PORT_STATE;
+    `observations` has one OBSERVATION per packet,
     with the fields that do not depend on the switch.
     """
-    stages = np.arange(STAGES)
-    path, dropped = packets["path"], packets["drop_reason"] > 0
+    stages = np.arange(path.shape[1])
+    dropped = packets["drop_reason"] > 0
     used = (path >= 0) & (stages > 0)
-    end = np.where(dropped, packets["drop_stage"], STAGES)[:, None]
+    end = np.where(dropped, packets["drop_stage"], len(stages))[:, None]
     seen = used & ((stages < end) & (packets["trace"] >= 0)[:, None] | (stages == end))
     which, stage = np.nonzero(seen)
     egress = path[which, stage]
@@ -84,12 +96,12 @@ def spread(
     here["hop_latency"] = np.where(lost, 0, trace["egress"] // PS_NS - trace["ingress"] // PS_NS)
     here["queue_depth"] = np.where(lost, 0, trace["occupancy"])
     here["drop_reason"] = np.where(lost, packets["drop_reason"][which], 0)
-    here["is_sink"] = ~lost & (stage == STAGES - 1)
+    here["is_sink"] = ~lost & (stage == len(stages) - 1)
     return here
 
 
 def last_used(path: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Previous stage on the path by stage, int64 [packets, STAGES]; 0 for stage 0."""
+    """Previous stage on the path by stage, int64 [packets, stages]; 0 for stage 0."""
     stages = np.maximum.accumulate(np.where(path >= 0, np.arange(path.shape[1]), 0), axis=1)
     return np.concatenate([np.zeros((len(path), 1), np.int64), stages[:, :-1]], axis=1, dtype=np.int64)
 

@@ -2,7 +2,9 @@
 
 Every transmitting port has a row in `PORT`: first the hosts' interfaces, then the switches' ports. A path is
 one port per *stage* (host interface, edge up, aggregation up, core down, aggregation down, edge to host);
-stages that a path does not use are -1. Packets move through them in this order: queueing is feed-forward.
+stages that a path does not use are -1. Packets move through them in this order: queueing is feed-forward. In
+an own topology (`graph`), the stages after the host's interface are the switches in order, and the last is
+the port to the host; any port between switches may be in any stage.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ PORT = np.dtype(
         ("peer_switch", "<i4"),  # -1: a host
         ("peer_host", "<i4"),  # -1: a switch
         ("reverse", "<i4"),  # row of the port that sends in the other direction
+        ("delay_ns", "<i8"),  # of the link; -1: that of the link model
         ("stage", "<i4"),
         (
             "buffer_id",
             "u1",
         ),  # the switch has a buffer for ports towards the spine (0) and one towards the hosts (1)
+        # (0: to switches, 1: to hosts, in an own topology)
     ]
 )
 """One transmitting port and its link."""
@@ -84,12 +88,18 @@ class Topology:
     name: str
     choices: tuple[int, ...]
     """Number of uplinks that a switch chooses from, by level."""
+    stages: int = STAGES
+    """Ports of the longest path, with the host's interface: the columns of `paths`."""
+    feed_forward: bool = True
+    """Whether each port has one stage, and packets move through the stages in order."""
 
     def __init__(self) -> None:
         self.switches: list[Switch] = []
         self.host_names: list[str] = []
         self.host_address: Ints = np.zeros(0, np.int64)
         self.host_switch: Ints = np.zeros(0, np.int64)
+        self._index: dict[int, int] = {}
+        """Row of a switch by node id."""
         self._number: dict[tuple[int, int], int] = {}
         self._towards: dict[tuple[int, int], int] = {}
         self._rows: list[tuple[int, ...]] = []
@@ -106,11 +116,13 @@ class Topology:
         hosts = len(names)
         for host, edge in enumerate(self.host_switch):  # columns in the order of PORT
             number = host % each + 1
-            self._rows.append((rate, 0, -1, 1, number, int(edge), -1, hosts + host, 0, 1))
+            self._rows.append((rate, 0, -1, 1, number, int(edge), -1, hosts + host, -1, 0, 1))
         for host, edge in enumerate(self.host_switch):
             number = host % each + 1
             node = self.switches[int(edge)].node_id
-            self._add((int(edge), number), (rate, node, int(edge), number, 0, -1, host, host, STAGES - 1, 1))
+            self._add(
+                (int(edge), number), (rate, node, int(edge), number, 0, -1, host, host, -1, STAGES - 1, 1)
+            )
 
     def _add(self, key: tuple[int, int], row: tuple[int, ...]) -> None:
         self._number[key] = len(self._rows)
@@ -126,11 +138,16 @@ class Topology:
         self._towards[low, high] = at
         self._towards[high, low] = at + 1
         low_id, high_id = self.switches[low].node_id, self.switches[high].node_id
-        self._add((low, low_number), (rate, low_id, low, low_number, high_number, high, -1, at + 1, up, 0))
-        self._add((high, high_number), (rate, high_id, high, high_number, low_number, low, -1, at, down, 1))
+        self._add(
+            (low, low_number), (rate, low_id, low, low_number, high_number, high, -1, at + 1, -1, up, 0)
+        )
+        self._add(
+            (high, high_number), (rate, high_id, high, high_number, low_number, low, -1, at, -1, down, 1)
+        )
 
     def _seal(self) -> None:
         self.ports = np.array(self._rows, PORT)
+        self._index = {switch.node_id: index for index, switch in enumerate(self.switches)}
         self.host_port = np.arange(self.hosts, 2 * self.hosts, dtype=np.int64)
         """Row of the port that sends to each host."""
 
@@ -148,8 +165,10 @@ class Topology:
                 row = self._number.get((index, number))
                 if row is not None:
                     return row
-                count = sum(1 for key in self._number if key[0] == index)
-                raise FabricError(f"{switch.name} has no port {number}: its ports are 1 to {count}")
+                own = sorted(key[1] for key in self._number if key[0] == index)
+                run = own == list(range(1, len(own) + 1))
+                known = f"1 to {len(own)}" if run else ", ".join(map(str, own))
+                raise FabricError(f"{switch.name} has no port {number}: its ports are {known}")
         examples = ", ".join(s.name for s in self.switches[:3])
         raise FabricError(
             f"{self.name} has no switch {node!r}: its switches are {examples} … {self.switches[-1].name}"
@@ -164,11 +183,12 @@ class Topology:
 
     def switch_name(self, node_id: int) -> str:
         """Name of a switch by its node id, such as `agg-1-0`."""
-        return self.switches[node_id - 1].name
+        return self.switches[self._index[node_id]].name
 
     def link_between(self, node_id: int, next_id: int) -> int:
         """Row of the port of switch `node_id` that sends to switch `next_id`; -1: not neighbours."""
-        return self._towards.get((node_id - 1, next_id - 1), NO_PORT)
+        ends = self._index.get(node_id, -1), self._index.get(next_id, -1)
+        return self._towards.get(ends, NO_PORT)
 
     def names_toml(self) -> str:
         """Names of switches and ports as a names file: `[nodes]`, then `[ports."<node id>"]`."""
@@ -196,6 +216,15 @@ class Topology:
             below, host = int(port["peer_switch"]), int(port["peer_host"])
             found += [host] if below < 0 else self.hosts_below(below)
         return sorted(set(found))
+
+    def hosts_through(self, row: int) -> tuple[list[int], list[int]]:
+        """Hosts that may send through a switch's port, and those that they may send to."""
+        port, everyone = self.ports[row], list(range(self.hosts))
+        if port["buffer_id"] == 0:
+            return self.hosts_below(int(port["switch"])), everyone
+        if port["peer_switch"] >= 0:
+            return everyone, self.hosts_below(int(port["peer_switch"]))
+        return everyone, [int(port["peer_host"])]
 
     # --------------------------------------------------------------------------------------------- routing
 
@@ -249,11 +278,14 @@ class Topology:
         lost[pending] = True
         return path, lost
 
-    def check_paths(self, down: npt.NDArray[np.bool_]) -> None:
-        """Raise FabricError if failed links, bool [ports], leave no path between some hosts."""
+    def check_paths(self, down: npt.NDArray[np.bool_]) -> int:
+        """Switches on the longest path. Raises FabricError if failed links, bool [ports], leave no path
+        between some hosts.
+        """
         one_each = np.unique(self.host_switch, return_index=True)[1]
         src, dst = (grid.ravel() for grid in np.meshgrid(one_each, one_each))
-        self.paths(src, dst, np.zeros(len(src), np.uint64), down)
+        paths = self.paths(src, dst, np.zeros(len(src), np.uint64), down)
+        return int((paths[:, 1:] != NO_PORT).sum(axis=1).max())
 
     def _choose(self, hashes: npt.NDArray[np.uint64], level: int, attempt: int) -> Ints:
         """Each flow's choice at one level: by hash; in further attempts, by another hash among the remaining
@@ -267,7 +299,7 @@ class Topology:
         return ((first % count + np.uint64(1) + other % (count - np.uint64(1))) % count).astype(np.int64)
 
     def links(self) -> Iterator[int]:
-        """Rows of the ports between switches that lead to the spine: one per link."""
+        """Rows of ports between switches, one per link; those that lead to the spine."""
         for row, port in enumerate(self.ports):
-            if port["peer_switch"] >= 0 and port["switch"] >= 0 and port["buffer_id"] == 0:
+            if port["peer_switch"] >= 0 and port["switch"] >= 0 and row < port["reverse"]:
                 yield row

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.records import Records
-from .records import FLOW, PACKET, PORT_STATE, PS, PS_NS, REPORT_STAGE, STAGES, TRACE
+from .records import FLOW, PACKET, PORT_STATE, PS, PS_NS, REPORT_STAGE, TRACE
 from .topology import FabricError, Topology
 
 MAX_WINDOW = 1 << 40
@@ -40,8 +40,10 @@ class Departures:
 
     packets: Records
     """PACKET [reports]: copies."""
+    paths: npt.NDArray[np.int32]
+    """Port rows of the packets' paths, int32 [reports, stages]; -1: stage not used."""
     traces: Records
-    """TRACE [reports, STAGES], written by the hops; meaningless if `packets.trace` is -1."""
+    """TRACE [reports, stages], written by the hops; meaningless if `packets.trace` is -1."""
     delivered: int = 0
     """Packets that left the network in this window, with or without INT."""
     dropped: int = 0
@@ -54,6 +56,7 @@ class Network:
         from . import queueing_kernel
 
         self._kernel = queueing_kernel
+        self._serve = queueing_kernel.serve if topology.feed_forward else queueing_kernel.serve_in_time
         self.topology = topology
         self.ports = port_states(topology, link)
         """PORT_STATE [ports]; faults change it, and readers take counters from it."""
@@ -61,7 +64,7 @@ class Network:
         self._packets = np.zeros(8192, PACKET)
         self._count = 0
         self._sorting = sorting(8192)
-        self._traces = np.zeros(1024 * STAGES, TRACE)
+        self._traces = np.zeros((1024, topology.stages), TRACE)
         self._free = np.arange(1024, dtype=np.int64)
         self._free_count = 1024
         self.now = 0
@@ -78,20 +81,23 @@ class Network:
         """Packets in the network."""
         return self._count
 
-    def step(self, flows: Records, until: int, sample: float = 1.0) -> Departures:
+    def step(
+        self, flows: Records, paths: npt.NDArray[np.int32], until: int, sample: float = 1.0
+    ) -> Departures:
         """Advance to `until` (ps): hosts send packets, ports serve them; returns the reported packets.
 
-        `sample` is the share of a tracked flow's packets that carry INT.
+        `paths` has the port rows of each flow's path, int32 [flows, stages]. `sample` is the share of a
+        tracked flow's packets that carry INT.
         ValueError: longer than MAX_WINDOW. MemoryError: more than MAX_PACKETS packets are in the network.
         """
         if not 0 < until - self.now <= MAX_WINDOW:
             raise ValueError(f"a window is from 1 to {MAX_WINDOW} ps long, not {until - self.now}")
         self._emit(flows, until, sample)
-        self.hops += self._kernel.serve(
+        self.hops += self._serve(
             self._packets, self._count, self.now, until, *self._sorting,
-            self.ports, self._members, self._group_at, self._traces,
+            self.ports, self._members, self._group_at, self._traces, paths,
         )  # fmt: skip
-        return self._report(flows, until)
+        return self._report(flows, paths, until)
 
     def _emit(self, flows: Records, until: int, sample: float) -> None:
         before = self._count
@@ -119,9 +125,9 @@ class Network:
         free[: self._free_count] = self._free[: self._free_count]
         free[self._free_count : self._free_count + slots] = np.arange(slots, 2 * slots)
         self._free, self._free_count = free, self._free_count + slots
-        self._traces = np.concatenate([self._traces, np.zeros(slots * STAGES, TRACE)])
+        self._traces = np.concatenate([self._traces, np.zeros_like(self._traces)])
 
-    def _report(self, flows: Records, until: int) -> Departures:
+    def _report(self, flows: Records, paths: npt.NDArray[np.int32], until: int) -> Departures:
         count = self._kernel.arrivals(
             self._packets, self._count, REPORT_STAGE, self.now, until, *self._sorting
         )
@@ -129,14 +135,14 @@ class Network:
         rows = np.zeros(count, np.int64)
         rows = rows[: self._kernel.reportable(self._packets, keys, rows)]
         packets = self._packets.take(rows)
-        traces = self._traces.reshape(-1, STAGES).take(packets["trace"], axis=0)
+        taken, traces = paths.take(packets["route"], axis=0), self._traces.take(packets["trace"], axis=0)
         self._count, self._free_count, delivered, dropped = self._kernel.retire(
             self._packets, self._count, until, flows, self._free, self._free_count
         )
         self.delivered += delivered
         self.dropped += dropped
         self.now = until
-        return Departures(packets, traces, delivered, dropped)
+        return Departures(packets, taken, traces, delivered, dropped)
 
 
 def sorting(rows: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
@@ -154,7 +160,7 @@ def port_states(topology: Topology, link: LinkModel) -> Records:
         raise FabricError("a link rate must divide 8·10^12 bit/s: a byte must take a whole number of ps")
     state["ps_per_byte"] = 8 * PS // ports["rate"]
     state["pipeline"] = link.pipeline_ns * PS_NS
-    state["propagation"] = link.propagation_ns * PS_NS
+    state["propagation"] = np.where(ports["delay_ns"] < 0, link.propagation_ns, ports["delay_ns"]) * PS_NS
     state["buffer"] = link.buffer_bytes
     state["stage"] = ports["stage"]
     state["group"] = ports["switch"] * 2 + ports["buffer_id"]

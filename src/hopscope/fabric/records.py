@@ -11,8 +11,10 @@ from enum import IntEnum
 import numpy as np
 
 STAGES = 6
-"""Stages of a path: host interface, edge up, aggregation up, core down, aggregation down, edge to host."""
-REPORT_STAGE = STAGES
+"""Stages of a path in a fat tree: host interface, edge up, aggregation up, core down, aggregation down, edge
+to host.
+"""
+REPORT_STAGE = 255
 """Stage of a packet that was delivered or dropped, and waits for the time of its report."""
 WIRE_OVERHEAD = 38
 """Bytes on the wire in addition to the IP packet: Ethernet header 14, FCS 4, preamble 8, gap 12."""
@@ -49,7 +51,6 @@ FLOW = np.dtype(
         ("dst_address", "<u4"),
         ("src_host", "<i4"),
         ("dst_host", "<i4"),
-        ("path", "<i4", (STAGES,)),  # port rows; -1: stage not used
         ("pending", "<i4"),  # packets in the network
         ("sport", "<u2"),
         ("dport", "<u2"),
@@ -70,14 +71,15 @@ PACKET = np.dtype(
         ("flow", "<u4"),  # row
         ("size", "<u4"),  # IP length
         ("trace", "<i4"),  # row of the trace block, -1: no INT
-        ("path", "<i4", (STAGES,)),
+        ("route", "<u4"),  # row of the paths
+        ("port", "<i4"),  # row of the port of `stage`
         ("stage", "u1"),
         ("drop_reason", "u1"),
         ("drop_stage", "u1"),
-        ("reserved", "u1", (9,)),
+        ("reserved", "u1"),
     ]
 )
-"""One packet in the network, 64 bytes (a cache line)."""
+"""One packet in the network."""
 
 TRACE = np.dtype(
     [
@@ -89,7 +91,7 @@ TRACE = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-"""INT metadata that one hop wrote into a packet; a block of STAGES rows per packet."""
+"""INT metadata that one hop wrote into a packet; a block per packet, with a row for each stage."""
 
 PORT_STATE = np.dtype(
     [
@@ -151,8 +153,6 @@ CONNECTION = np.dtype(
         ("fast_retransmits", "<u4"),
         ("timeouts", "<u4"),
         ("lost", "<u4"),  # dropped packets of both directions
-        ("path", "<i4", (STAGES,)),  # port rows
-        ("back", "<i4", (STAGES,)),
         ("flow", "u1", (13,)),  # 5-tuple, as in an observation
         ("back_flow", "u1", (13,)),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ..wire.encode.encoder import encode_reports
 from ..wire.records import FrameBatch, Link, Records, ReportBatch
@@ -14,7 +15,7 @@ from .faults import Fault, FaultKind
 from .queueing import MAX_WINDOW, Departures, LinkModel, Network
 from .records import PS
 from .switch import ReportModel, Switches
-from .topology import Topology
+from .topology import FabricError, Topology
 from .traffic import Traffic, TrafficModel
 
 
@@ -128,7 +129,7 @@ class Simulation:
     def _window(self, end: int) -> ReportBatch:
         begin = self.network.now
         self.traffic.arrive(end)
-        departures = self.network.step(self.traffic.table, end, self.sample)
+        departures = self.network.step(self.traffic.table, self.traffic.paths, end, self.sample)
         self.on_departures(departures, self.traffic.table)
         reports = self.switches.report(departures, self.traffic.table, end - begin)
         truth, network = self.truth, self.network
@@ -155,14 +156,28 @@ class Simulation:
         return faults_module.incast(self.topology, fault, self.network.ports, self.model.traffic.load, random)
 
     def _check(self) -> None:
-        """Reject invalid faults at the start."""
+        """Reject invalid faults, and paths that are too long for INT, at the start."""
         down = np.zeros(len(self.topology.ports), bool)
+        self._check_length(down)
         for _, begins, fault in self._changes:
             if fault.kind is FaultKind.MICROBURST and begins:
                 self._incast(fault)
             if fault.kind is FaultKind.PATH_CHANGE:
                 faults_module.set_link(self.topology, down, fault.port, begins)
                 self.topology.check_paths(down)
+                self._check_length(down)
+
+    def _check_length(self, down: npt.NDArray[np.bool_]) -> None:
+        most = self.switches.max_hops
+        if self.topology.stages - 1 <= most:
+            return
+        longest = self.topology.check_paths(down)
+        if longest > most:
+            when = " during a path-change" if down.any() else ""
+            raise FabricError(
+                f"{self.topology.name}: a path has {longest} switches{when}, and INT-MD holds the metadata "
+                f"of at most {most}: use mode mx or xd, whose switches send postcards"
+            )
 
 
 def _join(parts: list[ReportBatch]) -> ReportBatch:

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.encode.encoder import mapped_v4
-from ..wire.records import HOP, REPORT, Carried, Flag, Have, Kind, Mode, Records, ReportBatch
+from ..wire.records import HOP, MAX_HOPS, REPORT, Carried, Flag, Have, Kind, Mode, Records, ReportBatch
 from ..wire.versions import REPORT_VERSIONS
 from .instructions import INSTRUCTIONS, clear_absent, fields_of
 from .queueing import Departures
-from .records import PORT_STATE, PS, PS_NS, STAGES
+from .records import PORT_STATE, PS, PS_NS
 from .topology import FabricError, Topology
 
 CELL_BYTES = 80
@@ -32,9 +32,11 @@ CELL_BYTES = 80
 MODES = ("md", "mx", "xd")
 """INT modes: embed data, embed instructions, export data."""
 MAX_INT_HOPS = 8
-"""Remaining hop count that INT sources write."""
+"""Remaining hop count that INT sources write; in an own topology with longer paths, their hops."""
 HOST_TTL = 64
 """TTL of packets as hosts send them; each switch decrements it."""
+INT_WORDS, MD_WORDS = 255, 4
+"""4-byte words that an INT header can state, and those without metadata."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _IDENTITY = np.dtype(
     [(name, REPORT[name]) for name in ("node_id", "hw_id", "source_lo", "index", "sequence", "packet")]
@@ -82,6 +84,7 @@ class Switches:
         self.version = REPORT_VERSIONS[model.version]
         self.instructions = INSTRUCTIONS[self.version] if model.instructions is None else model.instructions
         self.present, self.hop_words = fields_of(self.version, self.instructions)
+        self._hops_sent = max(MAX_INT_HOPS, topology.stages - 1)
         self._sequence = np.zeros(len(topology.switches) * model.pipes, np.int64)
         self._tokens = np.zeros((2, len(topology.switches)))
         self._datagrams = 0
@@ -89,32 +92,38 @@ class Switches:
         self.suppressed = 0
         """Reports suppressed by a limit."""
 
+    @property
+    def max_hops(self) -> int:
+        """Maximum switches of a path whose metadata fits into INT."""
+        return (INT_WORDS - MD_WORDS) // self.hop_words if self.model.mode == "md" else MAX_HOPS
+
     def report(self, departures: Departures, flows: Records, window_ps: int) -> ReportBatch:
         """Reports of one window, in order of time: REPORT rows (`packet` counts datagrams) and HOP rows.
 
         `flows` is the flow table. Grouped reports follow each other: they share `packet` and `sequence`, and
         `index` counts in the group.
         """
-        packets, traces, stage = self._reporting(departures)
+        packets, paths, traces, stage = self._reporting(departures)
         self._begin += window_ps
-        port = packets["path"][np.arange(len(packets)), stage]
+        port = paths[np.arange(len(packets)), stage]
         rows = np.nonzero(self._within_limits(port, packets["drop_reason"] > 0, window_ps))[0]
         identity = self._identify(port[rows])
         order = np.lexsort((identity["index"], identity["packet"]))
         identity, rows = identity.take(order), rows[order]
-        packets, traces, port, stage = packets.take(rows), traces.take(rows, axis=0), port[rows], stage[rows]
+        packets, paths, traces = packets.take(rows), paths.take(rows, axis=0), traces.take(rows, axis=0)
+        port, stage = port[rows], stage[rows]
         dropped = packets["drop_reason"] > 0
         reports = np.zeros(len(packets), REPORT)
         for name in _IDENTITY.names or ():
             reports[name] = identity[name]
         if self.model.mode == "md":
-            hops, reports["first_hop"], reports["hop_count"] = self._hops(packets, traces, dropped)
+            hops, reports["first_hop"], reports["hop_count"] = self._hops(packets, paths, traces, dropped)
         else:
-            hops = self._postcards(packets, traces, stage, dropped)
+            hops = self._postcards(paths, traces, stage, dropped)
             reports["first_hop"] = np.arange(len(packets))
             reports["ingress_time"] = hops["ingress_time"]
             reports["packet_id"] = packets["number"] % 0xFFFF + 1
-            used = (packets["path"] >= 0).cumsum(axis=1)[np.arange(len(packets)), stage]
+            used = (paths >= 0).cumsum(axis=1)[np.arange(len(packets)), stage]
             reports["ttl"] = HOST_TTL + 2 - used  # the host and the reporting switch do not count
         reports["time_ns"] = self.model.epoch_ns + packets["time"] // PS_NS
         reports["version"] = self.version
@@ -134,37 +143,40 @@ class Switches:
         self._fill_int(reports, ~dropped)
         return ReportBatch(reports, hops, int(reports["packet"][0]) if len(reports) else self._datagrams)
 
-    def _reporting(self, departures: Departures) -> tuple[Records, Records, npt.NDArray[np.int64]]:
-        """Packets to report with the time of the report, their traces, and the stage of the reporting switch;
-        in order of time.
+    def _reporting(
+        self, departures: Departures
+    ) -> tuple[Records, npt.NDArray[np.int32], Records, npt.NDArray[np.int64]]:
+        """Packets to report with the time of the report, their paths and traces, and the stage of the
+        reporting switch; in order of time.
         """
-        packets, traces = departures.packets, departures.traces
+        packets, paths, traces = departures.packets, departures.paths, departures.traces
         dropped = packets["drop_reason"] > 0
-        at_end = np.where(dropped, packets["drop_stage"], STAGES - 1).astype(np.int64)
+        at_end = np.where(dropped, packets["drop_stage"], paths.shape[1] - 1).astype(np.int64)
         if self.model.mode == "md":
-            return packets, traces, at_end
-        stages = np.arange(STAGES)
-        passed = (packets["path"] >= 0) & (stages > 0) & ~dropped[:, None]
+            return packets, paths, traces, at_end
+        stages = np.arange(paths.shape[1])
+        passed = (paths >= 0) & (stages > 0) & ~dropped[:, None]
         passed |= dropped[:, None] & (stages == at_end[:, None])
         which, stage = np.nonzero(passed)
-        packets, traces = packets.take(which), traces.take(which, axis=0)
+        packets, paths = packets.take(which), paths.take(which, axis=0)
+        traces = traces.take(which, axis=0)
         left = traces["egress"][np.arange(len(which)), stage]
         # a departure in the previous window is known when the packet has arrived: late, but in order
         packets["time"] = np.where(dropped[which], packets["time"], np.maximum(left, self._begin))
         order = np.lexsort((stage, packets["number"], packets["time"]))
-        return packets.take(order), traces.take(order, axis=0), stage[order]
+        return packets.take(order), paths.take(order, axis=0), traces.take(order, axis=0), stage[order]
 
     def _postcards(
         self,
-        packets: Records,
+        paths: npt.NDArray[np.int32],
         traces: Records,
         stage: npt.NDArray[np.int64],
         dropped: npt.NDArray[np.bool_],
     ) -> Records:
         """HOP [reports]: each switch's own metadata."""
-        rows = np.arange(len(packets))
-        egress, previous = packets["path"][rows, stage], _previous(packets["path"])[rows, stage - 1]
-        hops = self._written(egress, previous, traces.take(rows * STAGES + stage))
+        rows = np.arange(len(paths))
+        egress, previous = paths[rows, stage], _previous(paths)[rows, stage - 1]
+        hops = self._written(egress, previous, traces.take(rows * paths.shape[1] + stage))
         hops["present"] |= np.uint16(Have.NODE_ID)
         hops["node_id"] = self.topology.ports["node_id"][egress]
         hops[dropped] = self._own(egress[dropped], previous[dropped])
@@ -191,7 +203,7 @@ class Switches:
             ("int_mode", Mode.MD if path else Mode.MX),
             ("instructions", self.instructions),
             ("hop_words", self.hop_words * path),
-            ("remaining_hops", np.maximum(0, MAX_INT_HOPS - hops) * path),
+            ("remaining_hops", (self._hops_sent - hops) * path),
         ):
             reports[name] = np.where(carrying, value, 0)
 
@@ -249,18 +261,22 @@ class Switches:
         return identity
 
     def _hops(
-        self, packets: Records, traces: Records, dropped: npt.NDArray[np.bool_]
+        self,
+        packets: Records,
+        paths: npt.NDArray[np.int32],
+        traces: Records,
+        dropped: npt.NDArray[np.bool_],
     ) -> tuple[Records, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """HOP rows in path order, and each report's first row and count; a drop report's own row is not
         counted.
         """
-        path, previous = packets["path"][:, 1:], _previous(packets["path"])
+        path, previous = paths[:, 1:], _previous(paths)
         used = (path >= 0) & ~dropped[:, None]
         counts = used.sum(axis=1)
         used[dropped, packets["drop_stage"][dropped] - 1] = True
         report, column = np.nonzero(used)  # row by row, so in path order
         egress, before = path[report, column], previous[report, column]
-        hops = self._written(egress, before, traces.take(report * STAGES + column + 1))
+        hops = self._written(egress, before, traces.take(report * paths.shape[1] + column + 1))
         own = dropped[report]
         hops[own] = self._own(egress[own], before[own])
         rows = used.sum(axis=1)
@@ -319,7 +335,7 @@ def _rank(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _previous(path: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Previous port on the path, by stage after the first, int32 [packets, STAGES - 1]."""
+    """Previous port on the path, by stage after the first, int32 [packets, stages - 1]."""
     stages = np.where(path >= 0, np.arange(path.shape[1]), 0)
     last = np.maximum.accumulate(stages, axis=1)[:, :-1]
     return np.asarray(np.take_along_axis(path, last, axis=1))

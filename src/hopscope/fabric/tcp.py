@@ -22,7 +22,7 @@ from . import faults as faults_module
 from .faults import Fault, FaultKind
 from .observe import in_order, spread
 from .queueing import LinkModel, groups, port_states
-from .records import CONNECTION, PACKET, PS, PS_NS, SEGMENT, STAGES, TIMEOUT, TRACE
+from .records import CONNECTION, PACKET, PS, PS_NS, SEGMENT, TIMEOUT, TRACE
 from .topology import FabricError, Topology, flow_hash
 from .traffic import TCP_PAYLOAD, TCP_PORTS, WEB_SEARCH, SizeDistribution
 
@@ -62,9 +62,9 @@ class TcpModel:
 class _Blocks:
     """Arrays filled by the loop; it stops when one is full, and is called again with larger ones."""
 
+    traces: Records
     packets: Records = field(default_factory=lambda: np.zeros(8192, PACKET))
     log: Records = field(default_factory=lambda: np.zeros(8192, SEGMENT))
-    traces: Records = field(default_factory=lambda: np.zeros(8192 * STAGES, TRACE))
     timeouts: Records = field(default_factory=lambda: np.zeros(1024, TIMEOUT))
     heap: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((16384, 2), np.int64))
     fill: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, np.int64))
@@ -101,12 +101,14 @@ class TcpSimulation:
         self.ports = port_states(topology, link)
         """PORT_STATE [ports]."""
         self._members, self._group_at = groups(topology, self.ports)
+        self.paths = np.zeros((2 * model.connections, topology.stages), np.int32)
+        """Port rows of the paths, int32 [2 · connections, stages]: of each connection, there and back."""
         self.connections = self._draw(np.random.default_rng(seed))
         """CONNECTION [connections], with the ground truth of each."""
         segments = self.connections["segments"].astype(np.int64) + 2
         self.connections["first"] = np.cumsum(segments) - segments
         self._got = np.zeros(int(segments.sum()), np.uint8)
-        self._blocks = _Blocks()
+        self._blocks = _Blocks(np.zeros((8192, topology.stages), TRACE))
         self._limits = np.array([model.min_rto_s * PS, model.max_rto_s * PS, model.window], np.int64)
         self._changes = sorted(
             [(round(f.start * PS), True, f) for f in faults]
@@ -157,9 +159,9 @@ class TcpSimulation:
         for name in ("payload", "sequence", "acknowledgment", "flags"):
             observations[name] = segments[name]
         observations["ip_version"] = 4
-        traces = self._blocks.traces.reshape(-1, STAGES)[done]
+        paths, traces = self.paths[packets["route"]], self._blocks.traces[done]
         return in_order(
-            [spread(self.topology, self.ports, packets, traces, observations, self.model.epoch_ns)]
+            [spread(self.topology, self.ports, packets, paths, traces, observations, self.model.epoch_ns)]
         )
 
     def flowlets(self, gap_ns: int) -> dict[bytes, list[int]]:
@@ -183,8 +185,9 @@ class TcpSimulation:
 
         blocks = self._blocks
         while not run(
-            end, self._limits, self.connections, self._got, self.ports, self._members, self._group_at,
-            blocks.traces, blocks.packets, blocks.log, blocks.timeouts, blocks.heap, blocks.fill,
+            end, self._limits, self.connections, self.paths, self._got, self.ports, self._members,
+            self._group_at, blocks.traces, blocks.packets, blocks.log, blocks.timeouts, blocks.heap,
+            blocks.fill,
         ):  # fmt: skip
             blocks.grow()
 
@@ -203,14 +206,14 @@ class TcpSimulation:
         source = rng.integers(0, topology.hosts, count)
         target = (source + rng.integers(1, topology.hosts, count)) % topology.hosts
         sport, dport = 1024 + rng.choice(60_000, count, replace=count > 60_000), rng.choice(TCP_PORTS, count)
-        for path, flow, ends in (
-            ("path", "flow", (source, target, sport, dport)),
-            ("back", "back_flow", (target, source, dport, sport)),
+        for way, flow, ends in (
+            (0, "flow", (source, target, sport, dport)),
+            (1, "back_flow", (target, source, dport, sport)),
         ):
             src, dst = topology.host_address[ends[0]], topology.host_address[ends[1]]
             made[flow] = flow_bytes(src, dst, TCP, *ends[2:])
             hashes = flow_hash(src, dst, np.full(count, TCP), *ends[2:])
-            made[path] = topology.paths(ends[0], ends[1], hashes)
+            self.paths[way::2] = topology.paths(ends[0], ends[1], hashes)
         made["start"] = rng.integers(0, round(model.within_s * PS) + 1, count)
         made["bytes"] = np.minimum(model.sizes.draw(rng.random(count)), model.max_bytes)
         made["mss"], made["pause"] = TCP_PAYLOAD, round(model.pause_s * PS)

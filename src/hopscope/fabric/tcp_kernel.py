@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.jit import U32, U64, kernel
 from .queueing_kernel import serve_one, uniform
-from .records import STAGES, WIRE_OVERHEAD
+from .records import REPORT_STAGE, WIRE_OVERHEAD
 
 HEADERS = 40
 FIN, SYN, ACK = 1, 2, 16
@@ -84,8 +84,7 @@ def emit(c: Any, row: Any, segment: Any, is_ack: Any, time: Any, packets: Any, l
     packet.drop_reason = 0
     packet.drop_stage = 0
     packet.stage = 0
-    for stage in range(STAGES):
-        packet.path[stage] = c.back[stage] if is_ack == 1 else c.path[stage]
+    packet.route = 2 * row + is_ack
     record.sent = time
     record.arrived = 0
     record.connection = row
@@ -255,12 +254,12 @@ def on_timer(
 
 @kernel
 def on_port(
-    c: Any, row: Any, at: Any, time: Any, limits: Any, got: Any, ports: Any, members: Any, group_at: Any,
-    traces: Any, packets: Any, log: Any, heap: Any, fill: Any,
+    c: Any, row: Any, at: Any, time: Any, limits: Any, paths: Any, got: Any, ports: Any, members: Any,
+    group_at: Any, traces: Any, packets: Any, log: Any, heap: Any, fill: Any,
 ) -> None:  # fmt: skip
     """Process a packet at the port of its stage, or after the last one at its host."""
     packet, record = packets[at], log[at]
-    if packet.stage == STAGES:
+    if packet.stage == REPORT_STAGE:
         record.arrived = time
         if record.is_ack == 1:
             on_acknowledgment(c, row, record.segment, time, limits, packets, log, heap, fill)
@@ -268,20 +267,22 @@ def on_port(
             on_segment(c, row, record.segment, time, got, packets, log, heap, fill)
         return
     stage = int(packet.stage)
-    port = ports[packet.path[stage]]
-    serve_one(ports, members, group_at, traces, packet, stage)
+    if stage == 0:
+        packet.port = paths[packet.route, 0]
+    port = ports[packet.port]
+    serve_one(ports, members, group_at, traces, packet, paths, stage)
     if packet.drop_reason != 0:
         c.lost += U32(1)
         return
     when = packet.time
-    if packet.stage == STAGES:
+    if packet.stage == REPORT_STAGE:
         when += (packet.size + WIRE_OVERHEAD) * port.ps_per_byte + port.propagation
     push(heap, fill, when, at * KINDS + AT_PORT)
 
 
 @kernel
 def run(
-    until: Any, limits: Any, connections: Any, got: Any, ports: Any, members: Any, group_at: Any,
+    until: Any, limits: Any, connections: Any, paths: Any, got: Any, ports: Any, members: Any, group_at: Any,
     traces: Any, packets: Any, log: Any, timeouts: Any, heap: Any, fill: Any,
 ) -> Any:  # fmt: skip
     """Process events before `until` (ps); returns False if an array has no room for the next."""
@@ -299,8 +300,8 @@ def run(
         if kind == AT_PORT:
             row = int(packets[at].flow)
             on_port(
-                connections[row], row, at, time, limits, got, ports, members, group_at, traces, packets, log,
-                heap, fill,
+                connections[row], row, at, time, limits, paths, got, ports, members, group_at, traces,
+                packets, log, heap, fill,
             )  # fmt: skip
             continue
         c = connections[at]

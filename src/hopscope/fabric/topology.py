@@ -1,4 +1,4 @@
-"""Fabrics: k-ary fat trees, leaf-spine, and the topology of INT-label's evaluation.
+"""Fabrics: k-ary fat trees, leaf-spine, the topology of INT-label's evaluation, and own topologies.
 
 Fat tree: Al-Fares et al., A Scalable, Commodity Data Center Network Architecture (SIGCOMM 2008).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -133,9 +134,16 @@ class LeafSpine(Topology):
 
 
 def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
-    """Build `fat-tree:K`, `leaf-spine:LxS[xH]` (hosts per leaf) or `paper`. Raises FabricError."""
+    """Build `fat-tree:K`, `leaf-spine:LxS[xH]` (hosts per leaf), `paper`, or the own topology of a file.
+
+    `rate`: bit/s, of links for which the file states none. Raises FabricError.
+    """
     if text == "paper":
         return SpineLeafTor(rate)
+    if is_file(text):
+        from .topology_file import read_topology
+
+        return read_topology(Path(text), rate)
     kind, _, size = text.partition(":")
     try:
         numbers = [int(n) for n in size.split("x")]
@@ -145,5 +153,10 @@ def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
         return FatTree(numbers[0], rate)
     if kind == "leaf-spine" and len(numbers) in (2, 3):
         return LeafSpine(numbers[0], numbers[1], (*numbers[2:], 4)[0], rate)
-    expected = "fat-tree:K, leaf-spine:LxS, leaf-spine:LxSxHOSTS or paper"
+    expected = "fat-tree:K, leaf-spine:LxS, leaf-spine:LxSxHOSTS, paper, or a file such as ring.toml"
     raise FabricError(f"unknown topology {text!r}: expected {expected}")
+
+
+def is_file(text: str) -> bool:
+    """Whether a topology is given as a file, by its ending or its folder."""
+    return text.endswith(".toml") or "/" in text

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..wire.records import Records
 from .queueing import flow_table
 from .records import FLOW, PS, WIRE_OVERHEAD
-from .topology import FabricError, Topology, flow_hash
+from .topology import NO_PORT, FabricError, Topology, flow_hash
 
 TCP_PAYLOAD, TCP_HEADERS, UDP_HEADERS = 1460, 40, 28
 UDP_PAYLOADS = (128, 512, 1024, 1400)
@@ -98,6 +98,8 @@ class Traffic:
             raise FabricError("traffic needs at least two hosts")
         self.topology, self.model = topology, model
         self.table = flow_table(max(256, 2 * model.flows))
+        self.paths = np.full((len(self.table), topology.stages), NO_PORT, np.int32)
+        """Port rows of each flow's path, int32 [flows, stages]."""
         """FLOW [rows]; the row of a flow is reused when all its packets have left the network."""
         self.down = np.zeros(len(topology.ports), bool)
         """True for the ports whose links have failed."""
@@ -140,24 +142,37 @@ class Traffic:
         if not len(flows):
             return
         flows = flows.copy()
-        flows["path"] = self._paths(flows)
         flows["serial"] = np.arange(self._serial, self._serial + len(flows), dtype=np.uint64)
         flows["active"] = 1
         self._serial += len(flows)
+        self._put(flows, self._paths(flows))
+
+    def _put(self, flows: Records, paths: npt.NDArray[np.int32]) -> None:
+        """Put flows and their paths into free rows."""
         free = np.nonzero((self.table["active"] == 0) & (self.table["pending"] == 0))[0]
         if len(free) < len(flows):
             old = len(self.table)
             self.table = np.concatenate([self.table, flow_table(old + len(flows))])
+            self.paths = np.concatenate(
+                [self.paths, np.zeros((old + len(flows), self.topology.stages), np.int32)]
+            )
             free = np.concatenate([free, np.arange(old, len(self.table))])
         self.table[free[: len(flows)]] = flows
+        self.paths[free[: len(flows)]] = paths
 
     def reroute(self) -> int:
-        """Give every active flow its current ECMP path; returns the number of moved flows."""
+        """Give every active flow its current ECMP path; returns the number of moved flows.
+
+        A flow that moves gets a new row: its packets in the network keep the old one, and their path.
+        """
         rows = np.nonzero(self.table["active"])[0]
         paths = self._paths(self.table[rows])
-        moved = (paths != self.table["path"][rows]).any(axis=1)
-        self.table["path"][rows] = paths
-        return int(moved.sum())
+        moved = (paths != self.paths[rows]).any(axis=1)
+        flows = self.table[rows[moved]]
+        self.table["active"][rows[moved]] = 0
+        flows["pending"] = 0
+        self._put(flows, paths[moved])
+        return len(flows)
 
     def _paths(self, flows: Records) -> npt.NDArray[np.int32]:
         hashes = flow_hash(*(flows[f] for f in ("src_address", "dst_address", "proto", "sport", "dport")))

@@ -30,6 +30,8 @@ _SLOT_MARGIN = 128
 """Bytes of a slot in addition to the packet; more than the headers of the slot and of Ethernet."""
 _PREFIX = "hopscope"
 _MAX_INTERFACE_NAME = 15
+_IPV4_NETWORK = 10
+"""First byte of the hosts' IPv4 addresses, whose prefix has 8 bits."""
 _IPV6_NETWORK = int(ipaddress.IPv6Address("fd00::"))
 
 
@@ -95,6 +97,12 @@ def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None =
     is too large for this machine.
     """
     table = topology.ports
+    for host, address in zip(topology.host_names, topology.host_address.tolist(), strict=True):
+        if address >> 24 != _IPV4_NETWORK:
+            raise TestbedError(
+                f"{topology.name}: host {host} has the address {ipaddress.IPv4Address(address)}, expected "
+                "one of 10.0.0.0/8, the network of the fabric"
+            )
     at = [int(row) for row in (table["switch"] >= 0).nonzero()[0]]
     mtu = inner_mtu or HOST_MTU + LABEL_OPTION.size + max_hop * LABEL_STATE.size
     max_ports = MAX_RING_BYTES // (RING_BYTES + SLOTS * slot_bytes(mtu))
@@ -137,10 +145,14 @@ def slot_bytes(mtu: int) -> int:
 
 
 def _interface(topology: Topology, row: int) -> str:
-    """Name of a switch port's interface, such as `leaf-0.3`: the switch's name and the port's number."""
+    """Name of a switch port's interface, such as `leaf-0.3`: the switch's name and the port's number.
+
+    With a name that is too long it is `switch5.3`, and with such an id `port17`.
+    """
     node, number = int(topology.ports[row]["node_id"]), int(topology.ports[row]["number"])
     named = f"{topology.switch_name(node)}.{number}"
-    return named if len(named) <= _MAX_INTERFACE_NAME else f"switch{node}.{number}"
+    short = f"switch{node}.{number}"
+    return next((name for name in (named, short) if len(name) <= _MAX_INTERFACE_NAME), f"port{row}")
 
 
 def build(parts: FabricPlan) -> None:

@@ -3,6 +3,7 @@
 ====================== =====================================================================================
 FOLDER/fabric.json     name, topology, sizes, processes with their start times, address of the page
 FOLDER/settings.json   settings of the collector
+FOLDER/topology.toml   an own topology, as it was at the start
 FOLDER/registers.region registers of the switches (`registers`)
 FOLDER/switches.log    log of the switch process; `collector.log` likewise
 FOLDER/data, regions   of the collector, unless it has another data folder
@@ -30,6 +31,7 @@ from .namespaces import found, is_running, started_at
 SCHEMA = 1
 DEFAULT_NAME = "fabric"
 REGISTERS_FILE, SETTINGS_FILE, STATE_FILE = "registers.region", "settings.json", "fabric.json"
+TOPOLOGY_FILE = "topology.toml"
 MARK = "TESTBED_OF_HOPSCOPE"
 """Environment variable of every process of a fabric: its folder, to find processes after a crash."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")

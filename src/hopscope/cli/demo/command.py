@@ -100,7 +100,7 @@ def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
 
     Exit status 1: a fault was missed or a report was lost. 2: it could not start.
     """
-    from ...fabric.topology import parse_topology
+    from ...fabric.topology import is_file, parse_topology
     from .folder import temporary_folder
     from .schedule import SHORTEST, as_option, schedule
 
@@ -110,6 +110,11 @@ def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
     if duration is not None and duration < SHORTEST:
         raise HopscopeError(
             f"--duration: found {duration:g}, expected {SHORTEST:g} s or more: the faults need time"
+        )
+    if is_file(network.topology):
+        raise HopscopeError(
+            f"--topology: found the file {network.topology}, expected fat-tree:K, leaf-spine:LxS or paper, "
+            "whose tiers tell the demo where to put its faults; use `hopscope simulate --to` with --fault"
         )
     fabric = parse_topology(network.topology)
     faults = schedule(fabric, duration, network.seed)

@@ -60,7 +60,7 @@ def send_reports(
     parts = [source.observe(observations), source.flush()]
     reporter = Reporter(Form.SIZED)
     sent = 0
-    found = examples(source, parts, len(fabric.switches))
+    found = examples(source, parts, [switch.node_id for switch in fabric.switches])
     with closing(UdpSender(host, port, rate=rate, source=_own_address(host))) as sender:
         for part in parts:
             if source.first_list:
@@ -90,7 +90,7 @@ def _own_address(host: str) -> str | None:
     return str(ipaddress.IPv4Address((127 << 24) + (1 << 16) + secrets.randbelow((1 << 24) - (2 << 16))))
 
 
-def examples(monitor: Monitor, parts: list[Reports], switches: int) -> list[str]:
+def examples(monitor: Monitor, parts: list[Reports], nodes: Sequence[int]) -> list[str]:
     """Arguments of `direct query` after the store's name: up to EXAMPLES reported keys, or lists, that a
     query finds.
     """
@@ -107,12 +107,14 @@ def examples(monitor: Monitor, parts: list[Reports], switches: int) -> list[str]
         translator.translate(part.records.copy(), part.arena)
     while not translator.flush():
         pass
-    options = QueryOptions(values=np.arange(1, switches + 1, dtype=np.uint32))
+    options = QueryOptions(values=np.array(nodes, np.uint32))
     answer, found = load()[store.layout.opcode].answer, list[str]()
+    in_order = list(nodes) == list(range(1, len(nodes) + 1))
+    values = f"1-{len(nodes)}" if in_order else ",".join(map(str, nodes))
     for key in _keys(monitor, parts):
         stored = np.array([list(each) for each in monitor.stored_keys(parse_key(key))], np.uint8)
         if monitor.answer(answer(store, stored, options), options)["status"] == "found":
-            found.append(f"{key} --values 1-{switches}" if monitor.needs_values else key)
+            found.append(f"{key} --values {values}" if monitor.needs_values else key)
         if len(found) == EXAMPLES:
             break
     return found

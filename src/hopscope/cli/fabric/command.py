@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from ...base.quantities import seconds as seconds_of
 from ..options.declare import Commands, Key, Options, option
 from ..options.network import TopologyOption
-from ..options.quantities import seconds as seconds_of
 from ..options.settings import LogOptions, SettingsOptions
 from ..output.printer import Format, FormatOption, print_rows
 from .change import NameOption, PortArgument, SwitchArgument, link, track, untrack

@@ -93,8 +93,8 @@ class TrafficRequest(Options):
             return self._echoes(parts, senders[0])
 
     def _datagrams(self, parts: FabricPlan, senders: list[Host]) -> tuple[Rows, bool]:
+        from ...base.quantities import bit_rate
         from ...testbed.traffic import Datagrams, send_datagrams
-        from ..options.quantities import bit_rate
 
         size = _SIZE if self.size is None else self.size
         rate = bit_rate("--rate", self.rate or _RATE)

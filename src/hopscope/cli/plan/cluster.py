@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast, get_args
 
 from ...base.errors import HopscopeError
+from ...base.quantities import bit_rate, days, per_second
 from ..options.declare import Options, option
 from ..options.network import SeedOption
-from ..options.quantities import bit_rate, days, per_second
 from ..output.printer import Summary
 from .options import PlanOutput
 

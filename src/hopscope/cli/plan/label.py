@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast, get_args
 
 from ...base.errors import HopscopeError
+from ...base.quantities import bit_rate, per_second, seconds
 from ..options.declare import Options, option
 from ..options.network import SeedOption
-from ..options.quantities import bit_rate, per_second, seconds
 from ..output.printer import Summary
 from .options import PlanOutput
 
@@ -76,7 +76,7 @@ class SimulationOptions(Options):
         str | None,
         option(
             "--topology", metavar="TOPOLOGY",
-            help="Fabric to simulate: paper (default), fat-tree:K, leaf-spine:LxS; none: theory only.",
+            help="Fabric to simulate: paper (default), fat-tree:K, leaf-spine:LxS, FILE.toml, or none.",
         ),
     ] = None  # fmt: skip
     simulate: Annotated[

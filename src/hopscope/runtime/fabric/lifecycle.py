@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...fabric.topology import Topology
+from ...fabric.topology import Topology, is_file
 from ...labels.registers import Registers
 from ...memory.data_folder import read_owner
 from ...settings.collector import Settings
@@ -15,7 +16,7 @@ from ...settings.label import LabelSettings
 from ...settings.section import host_and_port
 from ...testbed import fabric, namespaces, state
 from ...testbed.fabric import TestbedError
-from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, FabricState
+from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, TOPOLOGY_FILE, FabricState
 from ...wire.address import network
 from .process import await_ready, start
 
@@ -98,8 +99,11 @@ def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[
     folder = state.folder_of(options.name)
     folder.mkdir(mode=0o700, parents=True)
     data = options.data.absolute() if options.data else folder / "data"
+    topology = options.topology.name
+    if is_file(topology):  # as it is now, whatever becomes of the file
+        topology = str(shutil.copyfile(topology, folder / TOPOLOGY_FILE))
     made = FabricState(
-        name=options.name, topology=options.topology.name, max_hop=label.labelling.max_hop,
+        name=options.name, topology=topology, max_hop=label.labelling.max_hop,
         inner_mtu=parts.inner_mtu, interval=label.labelling.interval,
         export=_export(label), data=str(data), adaptive=label.adaptive.mode,
     )  # fmt: skip

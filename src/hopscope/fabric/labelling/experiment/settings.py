@@ -46,9 +46,11 @@ class NetworkSettings(Section):
     """The fabric, its links and switches, and the delay to the controller."""
 
     topology: str = "paper"
-    """`paper` (4-4-4 switches, 8 hosts), `fat-tree:K`, `leaf-spine:LxS` or `leaf-spine:LxSxHOSTS`."""
+    """`paper` (4-4-4 switches, 8 hosts), `fat-tree:K`, `leaf-spine:LxS`, `leaf-spine:LxSxHOSTS`, or an own
+    one, `FILE.toml`.
+    """
     rate: float = Field(default=1e9, ge=1e3, le=1e12)
-    """Rate of every link, bit/s."""
+    """Rate of every link, bit/s; in an own topology, of links whose rate the file does not state."""
     host_rate: float = Field(default=0, ge=0, le=1e12)
     """Rate at which hosts send, bit/s, if it differs from that of the switches; 0: `rate`."""
     buffer_bytes: int = Field(default=_DEFAULT.buffer_bytes, ge=1, le=2**32 - 1)

@@ -93,6 +93,11 @@ def port_states(topology: Topology, network: NetworkModel) -> Records:
         raise FabricError(
             f"{topology.name}: at the rate of its links a byte does not last a whole number of ps"
         )
+    if (links["delay_ns"] >= 0).any():
+        raise FabricError(
+            f"{topology.name}: a simulation of labels has one delay for all links, propagation_ns of the "
+            "network: remove `delay` from the file"
+        )
     ports["ps_per_byte"] = 8 * PS // links["rate"]
     if network.buffer_bytes * int(ports["ps_per_byte"].max()) >= 1 << 62:
         raise FabricError(f"{network.buffer_bytes} bytes in a queue take too long at the rate of its link")

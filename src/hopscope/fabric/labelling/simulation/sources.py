@@ -191,8 +191,9 @@ def flows(topology: Topology, model: TrafficModel, seconds: float, *, seed: int 
     """
     traffic = Traffic(topology, model, seed)
     traffic.arrive(round(seconds * PS))
-    table = traffic.table[traffic.table["active"] != 0]
-    routes, starts = unicast_routes(topology, table["path"])
+    active = traffic.table["active"] != 0
+    table = traffic.table[active]
+    routes, starts = unicast_routes(topology, traffic.paths[active])
     records = np.zeros(len(table), SOURCE)
     for name in ("next", "serial"):
         records[name] = table[name]

@@ -93,6 +93,13 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> PlanChec
     used = switch & (each > 0)
     rate = demand.rate / float(each[used].min())
     fabric = parse_topology(topology, _link_rate(rate * float(each.max())))
+    if (over := np.flatnonzero(each * rate > fabric.ports["rate"])).size:
+        node = int(fabric.ports["node_id"][over[-1]])
+        where = f"a port of {fabric.switch_name(node)}" if node else "a host"
+        raise PlanError(
+            f"--topology {topology}: {where} would send {rate * each[over[-1]] / 1e9:.3g} Gbit/s, more than "
+            "the rate of its link: remove the rates from the file, or use a lower --rate"
+        )
     packets = fabric.hosts * rate / (8 * demand.size)
     telemetry = demand.telemetry
     spread = demand.sigma * np.sqrt(12)

@@ -1,11 +1,11 @@
-"""Numbers with units on the command line."""
+"""Numbers with units, on the command line and in files."""
 
 from __future__ import annotations
 
 import math
 import re
 
-from ...base.errors import HopscopeError
+from .errors import HopscopeError
 
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
