@@ -56,6 +56,37 @@ def test_a_capture(tmp_path: Path) -> None:
 
 
 @pytest.mark.kernel
+def test_an_own_topology(tmp_path: Path) -> None:
+    """Names, a fault and reports have the ids and ports of the file; a mistake is told with its line."""
+    file, capture, names = tmp_path / "own.toml", tmp_path / "own.pcap", tmp_path / "names.toml"
+    text = 'links = ["left:9 - right:8"]\nhosts = 2\nswitches = { left = 70000, right = 5 }\n'
+    file.write_text(text)
+    fault = "lossy-port@0,node=left,port=9,duration=1,loss=0.2"
+    simulate(*QUICK, "-t", str(file), "-o", str(capture), "--names", str(names), "--fault", fault)
+    known = Names.load(names)
+    assert known.nodes == {70000: "left", 5: "right"}
+    assert known.port(70000, 9) == "to right"
+    batches = [decode_plain(batch) for batch in read(capture)]
+    hops = np.concatenate([batch.hops for batch in batches])
+    assert set(hops["node_id"].tolist()) == {70000, 5}
+    assert set(hops["egress_port"][hops["node_id"] == 70000].tolist()) == {9, 1, 2}
+    reports = np.concatenate([batch.reports for batch in batches])
+    assert set(reports["node_id"][reports["drop_reason"] > 0].tolist()) == {70000}
+    file.write_text(text.replace("left:9", "lest:9"))
+    done = simulate(*QUICK, "-t", str(file), "-o", str(capture), status=2)
+    assert (
+        f"{file}:1: links: lest:9 - right:8: lest is no switch of the file: did you mean left?" in done.stderr
+    )
+
+
+def test_the_demo_takes_no_file(tmp_path: Path) -> None:
+    """Its faults have places in the tiers of a fabric."""
+    done = hopscope("demo", "--topology", str(tmp_path / "own.toml"), "--duration", "12")
+    assert done.returncode == 2
+    assert "whose tiers tell the demo where to put its faults" in done.stderr
+
+
+@pytest.mark.kernel
 def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
     """Two runs write equal files."""
     files = [tmp_path / "one.pcap", tmp_path / "two.pcap"]

@@ -39,6 +39,21 @@ def test_a_port_is_reached_from_the_map(demo: Any, browser: Any) -> None:
     assert not [each for each in browser.problems if "/console/" in each and "views/port" not in each]
 
 
+def test_links_within_a_row_stay_on_the_map(demo: Any, browser: Any) -> None:
+    """Between two switches of the top row a link bends down, since the map ends above; others bend up."""
+    browser.open(f"{demo.url}fabric")
+    places = [{"x": x, "y": y, "w": 92, "h": 28} for y in (34, 500) for x in (400, 760)]
+    links = {"from": [0, 2], "to": [1, 3]}
+    given = f"{json.dumps(links)}, [{{}}, {{}}, {{}}, {{}}], {json.dumps(places)}"
+    drawn = browser.run(
+        f"import('/console/any/views/fabric/links.js').then((m) => [...m.curves({given}).whole])"
+    )
+    (*top,), (*low,) = ([drawn[at + i] for i in (1, 3, 5, 7)] for at in (0, 8))
+    assert min(top) == 48
+    assert max(low) == 486
+    assert min(low) > 300
+
+
 def test_the_map_is_walked_by_keys(demo: Any, browser: Any) -> None:
     """Arrows move from switch to switch and say its values, Enter opens one, Escape closes it."""
     browser.open(f"{demo.url}fabric?metric=link_utilization")

@@ -15,6 +15,7 @@ from hopscope.fabric.faults import make_fault
 from hopscope.fabric.queueing import LinkModel
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
+from hopscope.fabric.tcp import TcpModel, TcpSimulation
 from hopscope.fabric.topology import (
     NO_PORT,
     FabricError,
@@ -379,6 +380,19 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
         assert {int(node) for node in reports["node_id"][reports["kind"] == Kind.DROP]} == {1}
         runs.append(np.sort(reports[["time_ns", "src_lo", "dst_lo", "sport", "hop_count"]]).tolist())
     assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.kernel
+def test_tcp_in_a_ring(tmp_path: Path) -> None:
+    """Connections deliver all bytes, and every switch of a path observes its packets."""
+    ring = topology_of(tmp_path, RING)
+    simulation = TcpSimulation(ring, TcpModel(connections=20), seed=2)
+    simulation.run()
+    assert np.array_equal(simulation.connections["delivered"], simulation.connections["bytes"])
+    seen = simulation.observations()
+    switches = (simulation.paths[simulation.packets["route"], 1:] != NO_PORT).sum(axis=1)
+    assert len(seen) == int(switches.sum())
+    assert set(seen["switch"].tolist()) == {1, 2, 3, 4}
 
 
 def test_names_of_parallel_links(tmp_path: Path) -> None:

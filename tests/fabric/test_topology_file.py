@@ -9,6 +9,7 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.fabric.topology import FabricError, Topology, parse_topology
+from hopscope.fabric.topology_file import topology_toml
 
 EXAMPLE = """
 rate = "10G"
@@ -123,7 +124,7 @@ def test_a_number_of_hosts_and_rates_for_all(tmp_path: Path) -> None:
         (f'rate = "3G"\n{PAIR}', ":1: rate: found rate 3G, expected one at which a byte takes"),
         ('switches = ["a", "b"]\nlinks = [{ between = "a - b", rate = "fast" }]', "rate fast: expected bits"),
         ('switches = ["a", "b"]\nlinks = [{ between = "a - b", delay = "2h" }]', "delay 2h: expected a time"),
-        ('switches = ["a", "b"]\nlinks = [{ between = "a - b", delay = "2s" }]', "found delay 2s, expected at"),
+        ('switches = ["a", "b"]\nlinks = [{ between = "a - b", delay = "2s" }]', "found delay 2s, expected"),
         (
             'switches = ["a", "b", "c", "d"]\nlinks = ["a - b", "c - d"]\nhosts = 1',
             "no link connects a, b with c, d: add one to `links`",
@@ -136,6 +137,31 @@ def test_errors_say_what_to_do(tmp_path: Path, text: str, message: str) -> None:
         topology_of(tmp_path, text)
     assert message in str(caught.value)
     assert str(tmp_path / "own.toml") in str(caught.value)
+
+
+def test_links_of_a_network_become_a_file(tmp_path: Path) -> None:
+    """By hand: ends with known ports, ends that only the other direction knows, parallel links in order, a
+    direction that nothing has used, and names that a file cannot have.
+    """
+    links = {
+        (1, 4): (2, 7), (2, 7): (1, None),
+        (2, 1): (3, None), (2, 2): (3, None), (3, 30): (2, None), (3, 20): (2, None),
+        (3, 5): (4, None),
+    }  # fmt: skip
+    text = topology_toml({1: "fra 1", 2: "b", 3: "b", 4: "44"}, links)
+    topology = topology_of(tmp_path, text)
+    assert [(switch.node_id, switch.name) for switch in topology.switches] == [
+        (1, "fra-1"), (2, "node-2"), (3, "node-3"), (4, "node-4"),
+    ]  # fmt: skip
+    joined = {
+        (int(port["node_id"]), int(port["number"])): (
+            topology.switches[port["peer_switch"]].node_id, int(port["peer_number"]),
+        )
+        for port in topology.ports
+        if port["switch"] >= 0 and port["peer_switch"] >= 0
+    }  # fmt: skip
+    expected = {(1, 4): (2, 7), (2, 1): (3, 20), (2, 2): (3, 30), (3, 5): (4, 1)}
+    assert joined == expected | {there: here for here, there in expected.items()}
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -147,7 +147,11 @@ def test_links_come_from_a_file_lldp_and_paths(api: Any, collector: Any, tmp_pat
         (12, 3): (14, None, None, ["file"], True),
     }
     assert some["total"] == 2
-    status, out, _ = run("control", "topology", "--data", collector.folder, "--format", "json")
+    file = collector.folder.parent / "seen.toml"
+    status, out, _ = run(
+        "control", "topology", "--data", collector.folder, "--format", "json", "--file", str(file)
+    )
     assert status == 0
+    assert '"node-11:3 - node-12:7"' in file.read_text()
     assert [json.loads(line)["leads_to"] for line in out.splitlines()] == ["12", "host-9 eno1", "14"]
     table.close()

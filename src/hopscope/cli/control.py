@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..base.errors import HopscopeError
-from .options.declare import Commands
+from .options.declare import Commands, option
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
+
+if TYPE_CHECKING:
+    from ..base.names import Names
 
 app = Commands(help="Show the switches that a running collector controls, and change what it sets on them.")
 COLUMNS = ("switch", "node", "kind", "place", "state", "in_sync", "since", "failures", "error")
@@ -94,7 +97,14 @@ def untrack(settings: CollectorOptions, flow: FlowArgument = None, form: FormatO
 
 
 @app.command()
-def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
+def topology(
+    settings: CollectorOptions,
+    file: Annotated[
+        Path | None,
+        option("--file", metavar="FILE", help="Write the links as a topology for `hopscope simulate`."),
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
     """Print where the ports of switches lead, and how this is known: from the file of links, LLDP, or paths
     of flows.
     """
@@ -105,6 +115,10 @@ def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> N
 
     loaded = settings.load()
     names = Names.load(loaded.names, loaded.data)
+    links = links_of(CollectorState(loaded.data))
+    if file is not None:
+        ends = {(each.node, each.port): (each.next_node, each.next_port) for each in links}
+        _write_topology(file, ends, names)
     rows = [
         {
             "switch": names.node_label(link.node),
@@ -115,12 +129,25 @@ def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> N
             else names.port(link.next_node, link.next_port) or link.next_port,
             "from": ",".join(link.sources) + " (disputed)" * link.disputed,
         }
-        for link in links_of(CollectorState(loaded.data))
+        for link in links
     ]
     if not rows and not loaded.data.is_dir():
         raise HopscopeError(not_running(loaded.data))
     if not print_rows(form, LINK_COLUMNS, rows):
         print(f"hopscope: no links are known in {loaded.data}", file=sys.stderr)
+
+
+def _write_topology(
+    file: Path, links: Mapping[tuple[int, int], tuple[int | None, int | None]], names: Names
+) -> None:
+    from ..base.output import write_output
+    from ..fabric.topology_file import topology_toml
+
+    inner = {place: (node, port) for place, (node, port) in links.items() if node is not None}
+    if not inner:
+        raise HopscopeError("--file: no link between two switches is known yet")
+    nodes = {node for (here, _), (there, _) in inner.items() for node in (here, there)}
+    write_output(file, topology_toml({node: names.node_label(node) for node in nodes}, inner))
 
 
 def _watch(settings: CollectorOptions, change: dict[str, Any] | None, form: Format) -> None:

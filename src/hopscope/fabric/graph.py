@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..base.many import many
+from ..base.plural import plural
 from ..wire.records import MAX_HOPS
 from .ports import NO_PORT, FabricError, Ints, Switch, Topology, mix64
 
@@ -82,7 +82,7 @@ class Graph(Topology):
                 f"{name}: found {len(self.switches):,} switches, expected at most {MAX_SWITCHES:,}"
             )
         if not 2 <= len(hosts) <= MAX_HOSTS:
-            raise FabricError(f"{name}: found {many(len(hosts), 'host')}, expected 2 to {MAX_HOSTS:,}")
+            raise FabricError(f"{name}: found {plural(len(hosts), 'host')}, expected 2 to {MAX_HOSTS:,}")
         self._attach(hosts)
         for cable in cables:
             self._join(cable)

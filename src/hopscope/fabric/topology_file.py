@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
@@ -37,6 +38,8 @@ QUEUES = 256
 """Queue ids of a switch; a port's is the last 8 bits of its number."""
 FIRST_ADDRESS, ADDRESSES = 10 << 24, 253
 """Hosts of switch n without an address get 10.0.n.2, 10.0.n.3 and so on, up to this many."""
+Place = tuple[int, int]
+"""Node and port."""
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _END = re.compile(r"\s*([\w.-]+)\s*(?::\s*(\S+?)\s*)?")
 
@@ -317,3 +320,35 @@ def _some(names: Iterable[str]) -> str:
     return (
         first if not others else f"{first}, {others[0]} …" if len(others) > 1 else f"{first} or {others[0]}"
     )
+
+
+def topology_toml(names: Mapping[int, str], links: Mapping[Place, tuple[int, int | None]]) -> str:
+    """A file with the switches `names` (by id) and the links that egress ports lead to, each with one host.
+
+    `links` has the next node of each (node, port), and its port or None. Between two switches, ports whose
+    other end is unknown are linked in order of their numbers.
+    """
+    cables: dict[frozenset[Place] | Place, str] = {}
+    called = _usable(names)
+    for (node, port), (peer, number) in sorted(links.items()):
+        same = [own for own, (other, _) in sorted(links.items()) if own[0] == node and other == peer]
+        back = [own for own, (other, _) in sorted(links.items()) if own[0] == peer and other == node]
+        at = same.index((node, port))
+        if number is None and at < len(back):
+            number = back[at][1]
+        end = f"{called[peer]}:{number}" if number is not None else called[peer]
+        key = frozenset(((node, port), (peer, number))) if number is not None else (node, port)
+        cables.setdefault(key, f"{called[node]}:{port} - {end}")
+    lines = ["[switches]", *(f'"{called[node]}" = {node}' for node in sorted(called))]
+    listed = "".join(f'  "{cable}",\n' for cable in cables.values())
+    return f"hosts = 1  # at every switch\nlinks = [\n{listed}]\n\n" + "\n".join(lines) + "\n"
+
+
+def _usable(names: Mapping[int, str]) -> dict[int, str]:
+    """Names that a file can have, each once."""
+    found = {node: re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:64] for node, name in names.items()}
+    counts = Counter(found.values())
+    return {
+        node: name if name and counts[name] == 1 and not name.isdecimal() else f"node-{node}"
+        for node, name in found.items()
+    }

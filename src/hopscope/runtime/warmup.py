@@ -376,12 +376,16 @@ def _ipfix() -> None:
 
 
 def _fabric() -> None:
+    from ..fabric.graph import Graph, Host
+    from ..fabric.ports import Switch
     from ..fabric.simulation import Simulation
     from ..fabric.topology import LeafSpine
 
-    simulation = Simulation(LeafSpine(2, 1, 1))
-    for reports in simulation.run(0.01):
-        simulation.frames(reports)
+    own = Graph("own", [Switch(1, "a")], [], [Host(f"h{n}", n, 0, n, 10**9) for n in (1, 2)])
+    for topology in (LeafSpine(2, 1, 1), own):
+        simulation = Simulation(topology)
+        for reports in simulation.run(0.01):
+            simulation.frames(reports)
 
 
 def _export() -> None:

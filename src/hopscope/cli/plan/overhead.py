@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ...base.errors import HopscopeError
 from ..options.declare import Options, option
-from ..options.quantities import bit_rate, per_second
+from ...base.quantities import bit_rate, per_second
 from ..output.printer import Summary
 from .options import PlanOutput
 

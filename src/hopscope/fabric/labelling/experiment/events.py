@@ -32,8 +32,8 @@ CLASSES: dict[str, Callable[[Any], npt.NDArray[np.bool_]]] = {
     "hosts": lambda ports: ports["peer_switch"] < 0,
     "all": lambda ports: np.ones(len(ports), bool),
 }
-"""Ports of a switch by direction: towards the spine, away from it, to any switch, to hosts. An own topology has
-no spine: all ports to switches are `up`.
+"""Ports of a switch by direction: towards the spine, away from it, to any switch, to hosts. All ports to
+switches of an own topology are `up`.
 """
 
 

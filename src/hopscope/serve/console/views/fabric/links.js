@@ -25,8 +25,10 @@ export function curves(links, nodes, places) {
     const [p, q] = [places[a], places[b]];
     const same = Math.abs(p.y - q.y) < 1;
     const sign = p.y > q.y ? -1 : 1;
-    const [y1, y2] = same ? [p.y - p.h / 2, q.y - q.h / 2] : [p.y + (sign * p.h) / 2, q.y - (sign * q.h) / 2];
-    const reach = same ? -Math.min(90, 14 + Math.abs(p.x - q.x) * 0.25) : ((y2 - y1) * 0.5);
+    const bow = Math.min(90, 14 + Math.abs(p.x - q.x) * 0.25);
+    const side = p.y - p.h / 2 < 0.75 * bow ? 1 : -1; // above its row if there is room, as high as the bow goes
+    const [y1, y2] = same ? [p.y + (side * p.h) / 2, q.y + (side * q.h) / 2] : [p.y + (sign * p.h) / 2, q.y - (sign * q.h) / 2];
+    const reach = same ? side * bow : (y2 - y1) * 0.5;
     const across = bundle && nodes[a].pod !== nodes[b].pod;
     const c1 = [across ? mix(p.x, bundle[a], BUNDLE) : p.x, y1 + reach];
     const c2 = [across ? mix(q.x, bundle[b], BUNDLE) : q.x, same ? y2 + reach : y2 - reach];
