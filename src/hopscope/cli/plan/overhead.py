@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ...base.errors import HopscopeError
-from ..options.declare import Options, option
 from ...base.quantities import bit_rate, per_second
+from ..options.declare import Options, option
 from ..output.printer import Summary
 from .options import PlanOutput
 
