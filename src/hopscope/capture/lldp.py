@@ -23,8 +23,6 @@ class LldpListener:
         """Raises CaptureError."""
         self._heard: dict[int, tuple[Neighbour, float]] = {}
         self._members: set[int] = set()
-        self.discarded = 0
-        """Frames discarded as the standard requires."""
         try:
             self._socket = socket.socket(
                 socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(ETHERTYPE)
@@ -70,7 +68,6 @@ class LldpListener:
         try:
             number, found = socket.if_nametoindex(name), read_lldp(frame)
         except (OSError, LldpError):
-            self.discarded += 1
-            return
+            return  # discarded, as the standard requires
         if number in self._members:
             self._heard[number] = found, time.monotonic() + found.seconds
