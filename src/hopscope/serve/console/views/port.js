@@ -7,7 +7,7 @@ import { ago, amount, ms, nodeName, portName, words } from "../lib/format.js";
 import { empty, tabs, trouble } from "../lib/panel.js";
 import { keys } from "../lib/keys.js";
 import { burstPanel } from "./ports/bursts.js";
-import { repeat } from "./ports/range_query.js";
+import { repeat } from "../lib/range_query.js";
 import { distributionPanel } from "./port/distribution.js";
 import { limitPanel } from "./port/limits.js";
 import { eventPanel, flowPanel, queuePanel } from "./port/lists.js";

@@ -9,7 +9,7 @@ import { choose, range } from "../lib/range.js";
 import { keys } from "../lib/keys.js";
 import { heatChart, heatScale } from "../charts/heat.js";
 import { burstPanel } from "./ports/bursts.js";
-import { follow } from "./ports/range_query.js";
+import { follow } from "../lib/range_query.js";
 
 export const title = "Ports and queues";
 const METRICS = [["queue_occupancy", "Queue"], ["hop_latency", "Hop latency"], ["link_utilization", "Link"], ["buffer_occupancy", "Buffer"], ["queue_congestion", "Congestion"],

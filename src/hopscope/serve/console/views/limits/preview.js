@@ -4,7 +4,7 @@ import { h, fill } from "../../lib/dom.js";
 import { path, send } from "../../lib/api.js";
 import { clock, si, words } from "../../lib/format.js";
 import { placeLink, trouble } from "../../lib/panel.js";
-import { times } from "../ports/range_query.js";
+import { times } from "../../lib/range_query.js";
 
 const KINDS = ["change", "raised", "cleared", "threshold", "other"];
 const WAIT_MS = 250;

@@ -8,7 +8,7 @@ import { empty, panel, tabs, trouble } from "../../lib/panel.js";
 import { choose } from "../../lib/range.js";
 import { barChart } from "../../charts/bars.js";
 import { legend, lineChart } from "../../charts/line.js";
-import { follow } from "../ports/range_query.js";
+import { follow } from "../../lib/range_query.js";
 
 const MEASURES = [["hop_latency", "Hop latency"], ["queue_occupancy", "Queue"], ["link_utilization", "Link"]];
 const LINES = [[0.5, "p50", "--s1"], [0.9, "p90", "--s3"], [0.99, "p99", "--s2"]];

@@ -5,7 +5,7 @@ import { link } from "../../lib/address.js";
 import { path } from "../../lib/api.js";
 import { amount, words } from "../../lib/format.js";
 import { panel, trouble } from "../../lib/panel.js";
-import { repeat } from "../ports/range_query.js";
+import { repeat } from "../../lib/range_query.js";
 
 const METRICS = ["hop_latency", "queue_occupancy", "link_utilization", "buffer_occupancy"];
 const NAMES = ["change", "raise_above", "clear_below"];

@@ -9,7 +9,7 @@ import { ago, amount, clock, duration, flowText, si, words } from "../../lib/for
 import { eventLink } from "../../lib/members.js";
 import { empty, panel, trouble } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
-import { follow, repeat } from "../ports/range_query.js";
+import { follow, repeat } from "../../lib/range_query.js";
 
 export function queuePanel() {
   const rows = table({

@@ -6,7 +6,7 @@ import { amount, ms, si } from "../../lib/format.js";
 import { panel, trouble } from "../../lib/panel.js";
 import { choose } from "../../lib/range.js";
 import { lineChart } from "../../charts/line.js";
-import { follow } from "../ports/range_query.js";
+import { follow } from "../../lib/range_query.js";
 
 /** Metric, title, colour, and whether it is of one queue. */
 const CHARTS = [

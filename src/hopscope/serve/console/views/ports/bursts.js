@@ -7,7 +7,7 @@ import { amount, clock, duration, flowText, moment, ms, words } from "../../lib/
 import { empty, panel, placeLink, trouble } from "../../lib/panel.js";
 import { range } from "../../lib/range.js";
 import { table } from "../../lib/table.js";
-import { follow } from "./range_query.js";
+import { follow } from "../../lib/range_query.js";
 
 const LONGEST = [["", "any duration"], ["100us", "up to 100 µs"], ["1ms", "up to 1 ms"], ["10ms", "up to 10 ms"], ["100ms", "up to 100 ms"], ["1s", "up to 1 s"], ["10s", "up to 10 s"]];
 const SORTS = { start: "start", duration: "duration", peak: "peak" };

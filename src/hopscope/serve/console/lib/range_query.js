@@ -1,9 +1,9 @@
-/** Queries over the time range of the address: followed while its end is now, else asked once. */
+/** Requests over the time range of the address: repeated while its end is now, else sent once. */
 
-import { here } from "../../lib/address.js";
-import { get, path } from "../../lib/api.js";
-import { watch } from "../../lib/live.js";
-import { iso, range } from "../../lib/range.js";
+import { here } from "./address.js";
+import { get, path } from "./api.js";
+import { watch } from "./live.js";
+import { iso, range } from "./range.js";
 
 const SECONDS = 900;
 
