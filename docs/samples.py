@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hopscope.capture.pcap.reader import PcapWriter
+from hopscope.fabric.edge import Datagram, Edge
 from hopscope.fabric.faults import parse_fault
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
@@ -20,6 +21,7 @@ from hopscope.fabric.topology import Topology, parse_topology
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.library.batches import Reports
 from hopscope.library.interface import read
+from hopscope.settings.listen import PORTS
 from hopscope.wire.craft.frames import Frame, craft, frame_batch
 from hopscope.wire.records import FrameBatch, Link
 
@@ -106,6 +108,26 @@ def labels(folder: Path) -> None:
     _write(folder / "labels.pcap", frame_batch(frames))
 
 
+def edge(folder: Path) -> None:
+    """Six seconds of an edge without INT: two sFlow agents, and a router that exports IPFIX. The queue of the
+    second agent fills up from 4 s on.
+    """
+    frames, network, start_s = [], Edge(flows=4), 1_700_000_000
+    for tick in range(12):
+        time_ns = start_s * 1_000_000_000 + tick * 500_000_000
+        for at, datagram in enumerate(network.tick(time_ns // 1_000_000_000)):
+            frames.append(Frame(_sent(at, datagram), time_ns + at * 1_000_000))
+    _write(folder / "edge.pcap", frame_batch(frames))
+
+
+def _sent(node: int, datagram: Datagram) -> bytes:
+    """A datagram on its way from a node of the edge to its collector; no checksum of UDP."""
+    size = 8 + len(datagram.payload)
+    body = struct.pack("!HHHH", 40000, PORTS[datagram.kind], size, 0) + datagram.payload
+    source = socket.inet_aton(f"192.0.2.{node + 1}")
+    return _ethernet(source + socket.inet_aton("192.0.2.250"), socket.IPPROTO_UDP, body)
+
+
 def _item(hop: dict[str, int]) -> bytes:
     """An item of 32 bytes (INT-label 2; the fields are Hopscope's own)."""
     return struct.pack(
@@ -123,6 +145,11 @@ def _labelled(flow: dict[str, object], items: list[bytes]) -> bytes:
         body = struct.pack("!BB", protocol, len(items)) + b"".join(reversed(items)) + body
         protocol = 253
     addresses = socket.inet_aton(str(flow["src"])) + socket.inet_aton(str(flow["dst"]))
+    return _ethernet(addresses, protocol, body)
+
+
+def _ethernet(addresses: bytes, protocol: int, body: bytes) -> bytes:
+    """An IPv4 packet in Ethernet."""
     header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0x4000, 60, protocol, 0) + addresses
     total = sum(struct.unpack("!10H", header))
     total = (total & 0xFFFF) + (total >> 16)
@@ -141,7 +168,7 @@ def names(folder: Path) -> None:
     (folder / "names.toml").write_text(topology().names_toml(), encoding="utf-8")
 
 
-MAKERS: tuple[Callable[[Path], None], ...] = (microburst, int_md, ifa, labels, names)
+MAKERS: tuple[Callable[[Path], None], ...] = (microburst, int_md, ifa, labels, edge, names)
 
 
 def main(folder: Path = FOLDER) -> int:

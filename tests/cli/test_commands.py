@@ -481,7 +481,7 @@ def test_warmup(run: Run) -> None:
     """It compiles the parts that it is given, which `check` then finds."""
     status, out, _ = run("warmup", "files", "encoder")
     assert status == 0
-    assert re.match(r"compiled: decoder, detector, files, encoder; .* s; in ", out)
+    assert re.match(r"compiled: decoder, detector, files, datagrams, encoder; .* s; in ", out)
     _, out, _ = run("check", "--format", "csv")
     assert "good,kernels of files,compiled" in out
     status, _, err = run("warmup", "everything")

@@ -147,8 +147,9 @@ def test_ports(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == (
         "1 packet: 0 reports, 0 rejected, 1 other\n"
-        "hopscope: no reports found; --port N reads reports on a port of your own, --packets reads packets "
-        "that carry INT, IOAM or IFA, `hopscope label decode` reads labels\n"
+        "hopscope: no reports found; --port N reads reports on a port of your own, --sflow-port N sFlow, "
+        "--ipfix-port N IPFIX, --packets reads packets that carry INT, IOAM or IFA, `hopscope label decode` "
+        "reads labels\n"
     )
     done = hopscope("decode", str(elsewhere), "--port", "1", "--packets")
     assert "found; other --port numbers, `hopscope label decode` reads labels\n" in done.stderr

@@ -20,9 +20,8 @@ from hopscope.library import interface
 from hopscope.library.batches import Events, Hops, Reports
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.wire.decode import plain
-from hopscope.wire.decode.plain import decode_plain
-from hopscope.wire.dialect import DIALECTS, Clock, Dialect
+from hopscope.wire.decode.plain import PlainDecoder
+from hopscope.wire.dialect import DIALECTS, Clock
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Have, ReportBatch
 
@@ -113,7 +112,7 @@ def test_a_named_pipe_is_a_stream(capture: Path, tmp_path: Path, monkeypatch: py
     """
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    monkeypatch.setattr(plain, "decode_plain", None)
+    monkeypatch.setattr(PlainDecoder, "decode", None)
     feeding = Thread(target=lambda: pipe.write_bytes(capture.read_bytes()), daemon=True)
     feeding.start()
     reports = hopscope.read(pipe)
@@ -134,11 +133,13 @@ def test_only_the_beginning_of_a_gzipped_file_is_small(
     assert packed.stat().st_size < small < capture.stat().st_size
     sizes: list[int] = []
 
-    def decode(frames: FrameBatch, dialect: Dialect) -> ReportBatch:
-        sizes.append(len(frames))
-        return decode_plain(frames, dialect)
+    usual = PlainDecoder.decode
 
-    monkeypatch.setattr(plain, "decode_plain", decode)
+    def decode(decoder: PlainDecoder, frames: FrameBatch) -> ReportBatch:
+        sizes.append(len(frames))
+        return usual(decoder, frames)
+
+    monkeypatch.setattr(PlainDecoder, "decode", decode)
     monkeypatch.setattr(interface, "SMALL_BYTES", small)
     batches = list(hopscope.read(packed, frames_per_batch=5))
     sequence = np.concatenate([batch.columns()["sequence"] for batch in batches])

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hopscope.capture.tcp.listener import TcpListener
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.files.journal_file import read_journals
 from hopscope.runtime.pipeline.mode import Collector
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.runtime.processes.worker import Receiver, Worker, dialects_of
+from hopscope.runtime.processes.worker import Receiver, Worker, dialects_of, listener_of
 from hopscope.runtime.warmup import steps_for
 from hopscope.settings.collector import Settings
 from hopscope.wire.craft.frames import craft
@@ -101,9 +102,44 @@ def test_one_flow_from_four_kinds_of_sources(tmp_path: Path) -> None:
     assert (ports["port"].tolist(), ports["value"].tolist()) == ([5], [800])
 
 
+def test_exporters_connect(tmp_path: Path) -> None:
+    """A worker takes messages of a connection, and forgets its templates when it ends."""
+    settings = Settings.model_validate(
+        {**SETTINGS.model_dump(), "listen": [{"kind": "ipfix+tcp", "port": 0, "nodes": {"127.0.0.1": 9}}]}
+    )
+    mode = Collector(settings)
+    pipeline = mode.pipeline(Shard(settings.history, 0, data=tmp_path))
+    listener = listener_of(settings.listen[0], 0)
+    assert isinstance(listener, TcpListener)
+    listener.open()
+    worker = Worker(pipeline)
+    worker.receivers.append(Receiver(listener, dialects_of(settings.listen[0], mode), print))
+    counters = pipeline.counted
+
+    def turned() -> bool:
+        worker.turn()
+        return int(counters["frames_total"]) >= wanted
+
+    template = ipfix_make.set_of(2, ipfix_make.template(256, ipfix_make.FLOW))
+    data = ipfix_make.set_of(256, ipfix_make.record(packets=1000))
+    for wanted, sent in ((2, template + data), (3, data)):
+        with socket.create_connection(("127.0.0.1", listener.port)) as exporter:
+            messages = [sent[: len(template)], sent[len(template) :]] if wanted == 2 else [sent]
+            exporter.sendall(b"".join(map(ipfix_make.message, messages)))
+            eventually(turned)
+    worker.drain()
+    assert counters["ipfix_records_total.flow"] == 1
+    assert (counters["ipfix_early_sets_total"], counters["ipfix_connections_total"]) == (1, 2)
+    flows = pipeline.detection.tables["flows"]["flows"]
+    assert [int(one["packets"]) for one in flows[flows["flow_id"] != 0]] == [1000]
+    worker.close()
+
+
 def test_kernels_are_loaded_before_datagrams_wait() -> None:
     """A collector loads those of the sources that it has."""
     assert {"sflow", "ipfix", "listener"} < set(steps_for(SETTINGS))
+    tcp = Settings.model_validate({"listen": [{"kind": "ipfix+tcp"}, {"kind": "ipfix"}]})
+    assert {"ipfix", "listener"} < set(steps_for(tcp))
     only = Settings.model_validate({"listen": [{"kind": "sflow"}]})
     assert "ipfix" not in steps_for(only)
     assert only.listen[0].port == 6343

@@ -117,6 +117,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     },
     "listen[].kind": {"interface": "eth1"},
     "listen[].nodes": {"kind": "ipfix"},
+    "listen[].connections": {"kind": "ipfix+tcp"},
     "control.watch[].last_port": {"port": 1},
     "switches.NAME.p4info": {"program": "program.json"},
     "switches.NAME.program": {"p4info": "program.p4info.txtpb"},

@@ -227,7 +227,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ),
         (
             "[[listen]]\nkind = 'mirror'\ninterface = 'eth1'\nport = 7",
-            "listen[0]: found port with kind mirror, expected kind udp, ring, xdp, sflow or ipfix",
+            "listen[0]: found port with kind mirror, expected kind udp, ring, xdp, sflow, ipfix or ipfix+tcp",
         ),
         (
             "[[listen]]\nkind = 'ring'\ninterface = 'eth1'\ngro = false",

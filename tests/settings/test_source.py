@@ -132,17 +132,26 @@ def test_a_ring_reads_what_is_for_this_machine() -> None:
 
 def test_ports_and_nodes_of_samples() -> None:
     """sFlow and IPFIX have ports of their own; node ids are given by address."""
-    assert [ListenSettings.model_validate({"kind": kind}).port for kind in ("sflow", "ipfix")] == [6343, 4739]
+    kinds = ("sflow", "ipfix", "ipfix+tcp")
+    ports = [ListenSettings.model_validate({"kind": kind}).port for kind in kinds]
+    assert ports == [6343, 4739, 4739]
     listen = ListenSettings(kind="sflow", nodes={"192.0.2.7": 7, "2001:db8::1": 8})
     assert listen.node_ids == {0xFFFFC0000207: 7, 0x20010DB8 << 96 | 1: 8}
     for given, line in (
-        ({"nodes": {"192.0.2.7": 7}}, "found nodes with kind udp, expected kind sflow or ipfix"),
+        ({"nodes": {"192.0.2.7": 7}}, "found nodes with kind udp, expected kind sflow, ipfix or ipfix"),
         ({"kind": "sflow", "nodes": {"leaf": 7}}, "found 'leaf', expected an address, such as 192.0.2.7"),
         ({"kind": "sflow", "nodes": {"192.0.2.7": -1}}, "found node -1 of 192.0.2.7"),
         ({"kind": "ipfix", "dialect": "bmv2"}, "found dialect with kind ipfix"),
         ({"kind": "ipfix", "interface": "eth1"}, "found interface with kind ipfix"),
+        ({"kind": "ipfix+tcp", "rate_limit": 1}, "found rate_limit with kind ipfix.tcp"),
+        ({"kind": "ipfix", "connections": 9}, "found connections with kind ipfix, expected kind ipfix.tcp"),
     ):
         with pytest.raises(ValidationError, match=line):
             ListenSettings.model_validate(given)
+    text = "ipfix+tcp://[::1]:4740?connections=9&allow=192.0.2.0/24"
+    address = parse(text)
+    assert (url(address), address.connections, address.over_tcp) == ("ipfix+tcp://[::1]:4740", 9, True)
+    both = Settings.model_validate({"listen": [{"kind": "ipfix"}, {"kind": "ipfix+tcp"}]})
+    assert len(both.listen) == 2
     with pytest.raises(ValidationError, match="found kind sflow in a sink, expected kind mirror"):
         Settings.model_validate({"listen": [{"kind": "sflow"}], "sink": {"enabled": True}})

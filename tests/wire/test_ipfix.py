@@ -435,3 +435,20 @@ def test_fuzz() -> None:
         ends = batch.reports["first_hop"].astype(np.int64) + batch.reports["hop_count"]
         assert ends.max() <= len(batch.hops)
         assert set(batch.reports["reason"].tolist()) <= set(Reason)
+
+
+def test_a_source_over_tcp_has_its_share_of_domains_and_templates() -> None:
+    """One address that sends many domains or templates replaces its own domains only."""
+    decoder = IpfixDecoder(ended=[])
+    other = decode(decoder, message(TEMPLATE), source="192.0.2.1")
+    assert len(other) == 1
+    for first in range(0, 2048, 512):
+        decode(decoder, *(message(TEMPLATE, domain=first + n) for n in range(512)))
+    counts = decoder.counts()
+    assert (counts["ipfix_domains"], counts["ipfix_templates"]) == (1 + domains.SOURCE_DOMAINS,) * 2
+    many = [set_of(2, template(300 + n, make.FLOW)) for n in range(300)]
+    decode(decoder, message(*many, domain=2047))
+    assert decoder.counts()["ipfix_templates"] == 1 + domains.SOURCE_TEMPLATES
+    assert decoder.counts()["ipfix_rejected_templates"] == 300 - (domains.SOURCE_TEMPLATES - 64)
+    found = decode(decoder, message(set_of(256, record())), source="192.0.2.1")
+    assert found.reports["hop_count"].tolist() == [1]

@@ -22,6 +22,7 @@ _SO_NETNS_COOKIE = 71
 _SO_RCVBUFFORCE = 33
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PMTUDISC_DO = 10, 23, 2
 _MEMINFO_WAITING, _MEMINFO_DROPS = 0, 8
+_BACKLOG = 128
 
 
 def require_linux() -> None:
@@ -135,12 +136,18 @@ def loopback_receiver() -> socket.socket:
 def _bind(settings: ListenSettings, share: int) -> socket.socket:
     named = url(settings)
     family, address = resolve(settings.host, settings.port, named)
-    handle = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    type_ = socket.SOCK_STREAM if settings.over_tcp else socket.SOCK_DGRAM
+    handle = socket.socket(family, type_ | socket.SOCK_NONBLOCK)
     try:
         if family == socket.AF_INET6:
             handle.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address[0] != "::"))
         if share > 1:
             handle.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if settings.over_tcp:  # the kernel distributes connections, not sources
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            handle.bind(address)
+            handle.listen(_BACKLOG)
+            return handle
         if kernel_drops(handle) is None:  # after a drop, it costs 54 ns at each datagram
             handle.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
         _ask_buffer(handle, settings.receive_buffer_bytes)

@@ -22,8 +22,8 @@ class CollectOptions(Options):
         option(
             "--listen", "-l", metavar="ADDRESS",
             help="Address to receive at: reports (udp://127.0.0.1:32766?workers=2), sFlow (sflow://HOST) or "
-            "IPFIX (ipfix://HOST). Or an interface: its reports (ring://eth1?port=32766 or, filtered in "
-            "the kernel, xdp://eth1) or its packets (mirror://eth1). Repeatable.",
+            "IPFIX (ipfix://HOST, ipfix+tcp://HOST). Or an interface: its reports (ring://eth1?port=32766 "
+            "or, filtered in the kernel, xdp://eth1) or its packets (mirror://eth1). Repeatable.",
         ),
         Key("listen"),
     ] = None  # fmt: skip

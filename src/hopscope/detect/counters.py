@@ -219,6 +219,33 @@ COUNTERS: tuple[Counter, ...] = (
         gauge=True,
     ),
     Counter(
+        "ipfix_connections",
+        "Connections of exporters of IPFIX over TCP that are open now.",
+        of="received.ipfix_connections",
+        gauge=True,
+    ),
+    Counter(
+        "ipfix_connections_total",
+        "Accepted connections of exporters of IPFIX over TCP.",
+        of="received.ipfix_connections_opened",
+    ),
+    *family(
+        "ipfix_closed_connections_total",
+        "Connections of exporters that ended, by reason: closed by the exporter, cut within a message, "
+        "damaged, or no whole message within 60 s.",
+        "reason",
+        {reason: f"ipfix_connections_closed_{reason}" for reason in ("end", "cut", "bad_header", "slow")},
+        of="received",
+    ),
+    *family(
+        "ipfix_refused_connections_total",
+        "Connections of exporters that were not accepted, by reason: all are in use, the share of their "
+        "source is, or the source is not allowed.",
+        "reason",
+        {reason: f"ipfix_connections_refused_{reason}" for reason in ("full", "source", "denied")},
+        of="received",
+    ),
+    Counter(
         "ipfix_waiting_sets",
         "Data sets that wait for their template.",
         of="received.ipfix_waiting_sets",

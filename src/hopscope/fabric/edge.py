@@ -50,11 +50,11 @@ class Datagram:
 class Edge:
     """The edge: `tick` returns what its nodes send in half a second."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, flows: int = _FLOWS) -> None:
         self._random = random.Random(seed)
         first = int(IPv4Address("198.51.100.1"))
         far = int(IPv4Address("203.0.113.9"))
-        self._flows = [(first + n, far, 17, 5000 + n, 443) for n in range(_FLOWS)]
+        self._flows = [(first + n, far, 17, 5000 + n, 443) for n in range(flows)]
         self._ticks = self._records = 0
 
     def tick(self, time_s: int) -> Iterator[Datagram]:
@@ -71,8 +71,8 @@ class Edge:
         depth = FULL_BYTES if full else CALM_BYTES
         samples = [
             encode_flow_sample(
-                _header(flow), _FRAME, sequence=self._ticks * _FLOWS + n, rate=RATE,
-                pool=(self._ticks * _FLOWS + n) * RATE, ports=(IN, OUT), queue=QUEUE,
+                _header(flow), _FRAME, sequence=self._ticks * len(self._flows) + n, rate=RATE,
+                pool=(self._ticks * len(self._flows) + n) * RATE, ports=(IN, OUT), queue=QUEUE,
                 depth=self._about(depth), delay_ns=self._about(1500 + depth),
             )
             for n, flow in enumerate(self._flows)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
@@ -22,6 +22,7 @@ from ..settings.dialects import Changes, named
 from ..settings.postcards import PostcardSettings
 from ..settings.section import Section
 from ..wire import timing
+from ..wire.address import number_of
 from ..wire.dialect import Dialect
 from ..wire.records import FRAME, FrameBatch, Records, ReportBatch
 from .batches import Events, Reports
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..history.query import History
     from ..present.collector_state import CollectorState
     from ..wire.decode.evidence import Proposal
+    from ..wire.node_ids import NodeIds
     from .following import Following
 
 S = TypeVar("S", bound=Section)
@@ -67,8 +69,10 @@ class Capture:
         possible: tuple[Dialect, ...],
         frames_per_batch: int,
         join: PostcardSettings | None = None,
+        nodes: NodeIds | None = None,
     ) -> None:
         self._source, self._frames_per_batch, self._join = source, frames_per_batch, join
+        self._nodes = nodes
         self._name = source if isinstance(source, str | Path) else type(source).__name__
         self._is_stream = not isinstance(source, str | Path) or source == "-" or not Path(source).is_file()
         self._unread: PcapReader | None = self._open()
@@ -82,18 +86,22 @@ class Capture:
     def __iter__(self) -> Iterator[Reports]:
         """Batches of reports; each stays valid. A damaged file raises PcapError after its last good frame."""
         from ..detect.postcards.joiner import Joiner
+        from ..wire.mixed.decoder import MixedDecoder
 
         if self._unread is None and self._is_stream:
             raise HopscopeError(f"{self._name} was read already, and a stream can be read once")
         reader, self._unread = self._unread or self._open(), None
         dialect, frames_of = self._decide(iter(reader))
         small = not self._is_stream and _size(self._name) < SMALL_BYTES
-        decode = _decoder(dialect, small)
+        decoder = MixedDecoder(dialect, self._nodes, self._nodes, small)
         joiner = None if self._join is None else Joiner(self._join)
         for frames in frames_of:
             if small and reader.position >= SMALL_BYTES:  # the file is compressed, or growing
-                small, decode = False, _decoder(dialect, False)
-            batch = decode(frames)
+                small = False
+                decoder.compile()
+            batch = decoder.decode(frames)
+            if not small:
+                batch = _lasting(batch)
             if joiner:
                 for part in joiner.update(batch, dialect.clock):
                     if len(part):
@@ -175,34 +183,54 @@ def read(
     dialects: Mapping[str, DialectSettings] | None = None,
     join: float | None = None,
     frames_per_batch: int = 4096,
+    sflow_ports: Iterable[int] | None = None,
+    ipfix_ports: Iterable[int] | None = None,
+    nodes: Mapping[str, int] | None = None,
 ) -> Capture:
-    """Read the telemetry reports of a capture (pcap, pcapng, gzip; `-`: standard input).
+    """Read the telemetry reports of a capture (pcap, pcapng, gzip; `-`: standard input), and the samples and
+    flow records of sFlow 5, IPFIX and NetFlow 9, as rows of version 105, 110 and 109.
 
     `dialect`: how to decode reports: a dialect, the name of one, a name in `dialects` (`Settings.dialects`),
     or `auto`, which chooses one by the first reports (see `Capture.proposal`). `ports`: UDP ports of reports.
     `packets`: also read packets that carry INT, IOAM or IFA themselves, as rows of version 0. `join`: join
     postcards of one packet that arrive within this many ms into one row (not for `detect_events`, which joins
-    them itself). Raises HopscopeError for a missing file, a file that is not a capture, or a wrong value.
+    them itself). `sflow_ports`, `ipfix_ports`: UDP ports of sFlow (6343 by default), and of IPFIX and NetFlow
+    9 (4739, 2055, 9995, 9996). `nodes`: node ids of agents and exporters by address. Raises HopscopeError for
+    a missing file, a file that is not a capture, or a wrong value.
     """
     if frames_per_batch < 1:
         raise HopscopeError(f"frames_per_batch is {frames_per_batch}; expected at least 1")
     if not isinstance(dialect, str | Dialect):
         raise HopscopeError(f"dialect: expected a name or a Dialect, found {type(dialect).__name__}")
     possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
-    try:
-        ports = None if ports is None else tuple(ports)
-    except TypeError:
-        raise HopscopeError(f"ports: expected a list of UDP ports, as [32766], found {ports!r}") from None
-    for port in ports or ():
-        if not isinstance(port, int | np.integer) or not 0 < port < 65_536:
-            raise HopscopeError(f"ports: {port!r} is no UDP port; expected numbers from 1 to 65535")
-    changes = Changes(ports, packets)
+    changes = Changes(
+        _ports("ports", ports),
+        packets,
+        sflow_ports=_ports("sflow_ports", sflow_ports),
+        ipfix_ports=_ports("ipfix_ports", ipfix_ports),
+    )
     try:
         postcards = None if join is None else PostcardSettings(window_ms=join)
     except ValidationError as error:
         (line,) = error_lines(error, PostcardSettings)
         raise HopscopeError(line.replace("window_ms", "join")) from error
-    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch, postcards)
+    try:
+        of_address = {number_of(text): node for text, node in (nodes or {}).items()}
+    except ValueError as error:
+        raise HopscopeError(f"nodes: {error}; expected addresses, as in {{'192.0.2.7': 7}}") from None
+    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch, postcards, of_address)
+
+
+def _ports(name: str, given: Iterable[int] | None) -> tuple[int, ...] | None:
+    """UDP ports of a format. Raises HopscopeError."""
+    try:
+        ports = None if given is None else tuple(given)
+    except TypeError:
+        raise HopscopeError(f"{name}: expected a list of UDP ports, as [32766], found {given!r}") from None
+    for port in ports or ():
+        if not isinstance(port, int | np.integer) or not 0 < port < 65_536:
+            raise HopscopeError(f"{name}: {port!r} is no UDP port; expected numbers from 1 to 65535")
+    return ports
 
 
 def detect_events(
@@ -286,17 +314,6 @@ def _size(path: str | Path) -> int:
     return 0
 
 
-def _decoder(dialect: Dialect, small: bool) -> Any:
-    if small:
-        from ..wire.decode.plain import decode_plain
-
-        return lambda frames: decode_plain(frames, dialect)
-    from ..wire.decode.decoder import Decoder
-
-    decoder = Decoder(dialect)
-
-    def decode(frames: FrameBatch) -> ReportBatch:
-        batch = decoder.decode(frames)  # the decoder will reuse its blocks
-        return ReportBatch(batch.reports.copy(), batch.hops.copy(), batch.first_packet, batch.other)
-
-    return decode
+def _lasting(batch: ReportBatch) -> ReportBatch:
+    """A copy of a batch whose blocks its decoder will reuse."""
+    return ReportBatch(batch.reports.copy(), batch.hops.copy(), batch.first_packet, batch.other)

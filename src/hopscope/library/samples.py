@@ -12,6 +12,7 @@ SAMPLES = {
     "int-md.pcap": "packets with INT-MD, as they arrive at a sink",
     "ifa.pcap": "copies of packets with IFA, as the last switch mirrors them",
     "labels.pcap": "packets with labels of INT-label",
+    "edge.pcap": "sFlow and IPFIX of switches without INT",
     "names.toml": "names of the switches and ports in these captures",
 }
 """Description of each file."""

@@ -50,7 +50,7 @@ _FRAME = (
 PARTS: dict[str, tuple[str, ...]] = {
     "collector": ("decoder", "detector", "listener", "export"),
     "sink": ("decoder", "sink", "interface", "files"),
-    "files": ("decoder", "detector", "files"),
+    "files": ("decoder", "detector", "files", "datagrams"),
     "encoder": ("encoder",),
     "fabric": ("fabric", "encoder"),
     "interfaces": ("report-ring", "xdp"),
@@ -74,7 +74,7 @@ def steps_for(settings: Settings) -> list[str]:
     return (
         list(mode_of(settings).steps if kinds else ())
         + ["listener"] * (bool(kinds - {"mirror", "ring", "xdp"}) or bool(settings.label.listen))
-        + sorted(kinds & {"sflow", "ipfix"})
+        + sorted({kind.partition("+")[0] for kind in kinds} & {"sflow", "ipfix"})
         + ["interface"] * ("mirror" in kinds)
         + ["report-ring"] * ("ring" in kinds)
         + ["xdp"] * ("xdp" in kinds)
@@ -363,6 +363,15 @@ def _files() -> None:
             pass
 
 
+def _datagrams() -> None:
+    from ..base.jit import readonly
+    from ..wire.mixed.datagram_kernel import find_datagrams
+
+    batch = _frames(Link.ETHERNET)
+    arena, frames = readonly(batch.arena), readonly(batch.frames)
+    find_datagrams(arena, frames, DEFAULT.table(), np.zeros(2, np.uint64), np.zeros(2, FRAME))
+
+
 def _sflow() -> None:
     from ..wire.sflow.decoder import SflowDecoder
 
@@ -370,9 +379,13 @@ def _sflow() -> None:
 
 
 def _ipfix() -> None:
+    from ..base.jit import readonly
+    from ..capture.tcp.messages_kernel import split_messages
     from ..wire.ipfix.decoder import IpfixDecoder
 
     IpfixDecoder().decode(_frames(Link.UDP_PAYLOAD))
+    zero = np.uint64(0)
+    split_messages(readonly(_frames(Link.UDP_PAYLOAD).arena), zero, zero, zero, np.zeros(1, FRAME), zero)
 
 
 def _fabric() -> None:
@@ -431,6 +444,7 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
     "report-ring": (3, _report_ring),
     "xdp": (1, _xdp),
     "files": (2, _files),
+    "datagrams": (3, _datagrams),
     "sink": (12, _sink),
     "encoder": (5, _encoder),
     "sflow": (12, _sflow),

@@ -114,7 +114,7 @@ class Settings(Section):
         """No two listeners receive the same: it would be counted twice, or one could not start."""
         seen: dict[tuple[object, ...], int] = {}
         for at, listen in enumerate(self.listen):
-            place = (listen.host, listen.port) if not listen.interface else (listen.interface, listen.port)
+            place = (listen.interface or listen.host, listen.port, listen.over_tcp)
             if listen.kind == "mirror" or not listen.port:
                 continue
             if place in seen:
@@ -172,6 +172,11 @@ class Settings(Section):
     def member_name(self) -> str:
         """Name of this collector: `member`, or the name of the machine."""
         return self.member or socket.gethostname()
+
+    def node_ids(self, kind: str) -> dict[int, int]:
+        """`nodes` of all listeners of a kind, by address as a number."""
+        found = (listen.node_ids for listen in self.listen if listen.kind == kind)
+        return {address: node for nodes in found for address, node in nodes.items()}
 
     @property
     def workers(self) -> int:

@@ -68,6 +68,10 @@ class DialectSettings(Section):
     """Layout of the report header; auto decides by the first byte."""
     ports: tuple[Port, ...] | None = None
     """UDP ports that reports are sent to (captures only: a listener has its own)."""
+    sflow_ports: tuple[Port, ...] | None = None
+    """UDP ports that sFlow is sent to (captures only)."""
+    ipfix_ports: tuple[Port, ...] | None = None
+    """UDP ports that IPFIX and NetFlow 9 are sent to (captures only)."""
     any_report_length: bool | None = None
     """Ignore the lengths in report headers of 1.0 and 2.0."""
     packets: bool | None = None

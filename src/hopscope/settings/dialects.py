@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """The name for whichever dialect the first reports are in."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_PORTS = ("ports", "sflow_ports", "ipfix_ports")
+"""Ports of datagrams, by format."""
 _NOT_FIELDS = {"base", "marker", "domains", "clock"}
 
 
@@ -29,12 +32,25 @@ class Changes:
     int_dscp: tuple[int, ...] | None = None
     int_ports: tuple[int, ...] | None = None
     marker: bytes | None = None
+    sflow_ports: tuple[int, ...] | None = None
+    ipfix_ports: tuple[int, ...] | None = None
 
     def of(self, dialect: Dialect) -> Dialect:
-        """The dialect with these changes."""
+        """The dialect with these changes; a port that is given for one format is no port of the others.
+
+        Raises HopscopeError if a port is given for two formats.
+        """
+        claimed = Counter(port for name in _PORTS for port in set(getattr(self, name) or ()))
+        if twice := [port for port, times in claimed.items() if times > 1 and port]:
+            raise HopscopeError(f"found port {twice[0]} for two formats, expected one format for each port")
         given: dict[str, Any] = {
+            name: tuple(port for port in getattr(dialect, name) if port not in claimed)
+            for name in _PORTS
+            if claimed
+        }
+        given |= {
             name: value
-            for name in ("ports", "int_dscp", "int_ports", "marker")
+            for name in (*_PORTS, "int_dscp", "int_ports", "marker")
             if (value := getattr(self, name)) is not None
         }
         return replace(dialect, packets=dialect.packets or self.packets, **given)

@@ -9,17 +9,20 @@ from pydantic import Field, model_validator
 from ..wire.address import number_of
 from .section import Network, NodeIds, Section, is_loopback
 
-PORTS = {"sflow": 6343, "ipfix": 4739}
+PORTS = {"sflow": 6343, "ipfix": 4739, "ipfix+tcp": 4739}
 """Ports of the kinds of listeners that are not for Telemetry Reports."""
 _LIMITS = ("allow", "rate_limit", "rate_burst", "rate_ipv6_prefix")
-_UDP = ("host", "port", "workers", "receive_buffer_bytes", "gro", *_LIMITS)
+_HOST = ("host", "port", "workers")
+_UDP = (*_HOST, "receive_buffer_bytes", "gro", *_LIMITS)
 _RING = ("interface", "dialect", "workers", "ring_bytes", "promiscuous")
 BY_KIND = {
     "udp": ("dialect", *_UDP),
     "ring": ("port", *_RING, *_LIMITS),
     "xdp": ("interface", "port", "dialect", "ring_bytes", "promiscuous"),
     "mirror": (*_RING, "filter", "output", "keep_offloads"),
-    **dict.fromkeys(PORTS, ("nodes", *_UDP)),
+    "sflow": ("nodes", *_UDP),
+    "ipfix": ("nodes", *_UDP),
+    "ipfix+tcp": ("nodes", *_HOST, "allow", "connections"),
 }
 """Settings of each kind of listener."""
 INTERFACES = ("ring", "xdp", "mirror")
@@ -29,15 +32,15 @@ INTERFACES = ("ring", "xdp", "mirror")
 class ListenSettings(Section):
     """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`,
     `ring://eth1?port=32766`, `xdp://eth1?port=32766`, `mirror://eth1`, `sflow://0.0.0.0:6343`,
-    `ipfix://0.0.0.0:4739`).
+    `ipfix://0.0.0.0:4739`, `ipfix+tcp://0.0.0.0:4739`).
     """
 
-    kind: Literal["udp", "ring", "xdp", "mirror", "sflow", "ipfix"] = "udp"
+    kind: Literal["udp", "ring", "xdp", "mirror", "sflow", "ipfix", "ipfix+tcp"] = "udp"
     """`udp`: reports are sent to a port of this machine; `ring`: the same, but read from an interface,
     bypassing the kernel's UDP (Linux, CAP_NET_RAW); `xdp`: the same, but read by an XDP program (Linux, root
     or CAP_BPF with CAP_NET_ADMIN and CAP_PERFMON); `mirror`: all frames of an interface are read, for example
     from a switch's mirror port (Linux, CAP_NET_RAW); `sflow`: agents send sFlow 5; `ipfix`: exporters send
-    IPFIX or NetFlow 9.
+    IPFIX or NetFlow 9; `ipfix+tcp`: exporters connect, and send IPFIX.
     """
     interface: str = ""
     """Ring, XDP and mirror: name of the interface."""
@@ -54,7 +57,9 @@ class ListenSettings(Section):
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)
-    """UDP port; 0 lets the kernel choose one, except for a ring. sFlow has 6343 by default, IPFIX 4739."""
+    """UDP port, or TCP port of `ipfix+tcp`; 0 lets the kernel choose one, except for a ring. sFlow has 6343
+    by default, IPFIX 4739.
+    """
     workers: int = Field(default=1, ge=1, le=64)
     """Processes that share this port or interface. Reports of one source, and packets of one flow, always
     reach the same process. The reports of several workers meet in one more process, the detector."""
@@ -85,11 +90,20 @@ class ListenSettings(Section):
     """Reports that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
     rate_ipv6_prefix: int = Field(default=64, ge=1, le=128)
     """IPv6: addresses that share this many leading bits are one source for `rate_limit`."""
+    connections: int = Field(default=256, ge=1, le=4096)
+    """`ipfix+tcp`: most connections of a worker, each with at most 128 KiB of memory. One source address may
+    have an eighth of them. Further connections are closed at once.
+    """
     nodes: NodeIds = Field(default={})
     """sFlow and IPFIX: node ids of agents and exporters by address, such as `{"192.0.2.7" = 7}`, so that a
     switch that also sends INT is one node. By default, an agent or exporter has the last 32 bits of its
     address.
     """
+
+    @property
+    def over_tcp(self) -> bool:
+        """Whether senders connect."""
+        return self.kind == "ipfix+tcp"
 
     @model_validator(mode="before")
     @staticmethod

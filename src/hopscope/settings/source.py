@@ -1,5 +1,6 @@
 """Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`,
-`ring://INTERFACE?port=PORT`, `xdp://INTERFACE?port=PORT`, `mirror://INTERFACE`, `sflow://HOST:PORT`, `ipfix://HOST:PORT`.
+`ring://INTERFACE?port=PORT`, `xdp://INTERFACE?port=PORT`, `mirror://INTERFACE`, `sflow://HOST:PORT`, `ipfix://HOST:PORT`,
+`ipfix+tcp://HOST:PORT`.
 """
 
 from __future__ import annotations

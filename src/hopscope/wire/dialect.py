@@ -22,6 +22,8 @@ from .versions import REPORT_INDEX
 ReportVersion = Literal["auto", "0.5", "1.0", "2.0"]
 REPORT_PORTS = (32766, 54321, 8090, 8086, 5900, 1234, 556)
 """Destination ports on which reports were seen; IANA assigned none."""
+SFLOW_PORTS, IPFIX_PORTS = (6343,), (4739, 2055, 9995, 9996)
+"""Destination ports of sFlow, and of IPFIX (4739) and NetFlow 9, for which IANA assigned none."""
 _HOP_FIELDS = {name: code for code, name in enumerate(HOP.names or ())}
 _SLOW = ("any_shim_length", "length_with_shim", "source_words")
 """Fields that keep INT-MD 2.x off the decoder's fast path if a dialect changes them."""
@@ -84,6 +86,10 @@ class Dialect:
     # -- reports
     ports: tuple[int, ...] = REPORT_PORTS
     """UDP ports that reports are sent to (captures only: a listener has its own)."""
+    sflow_ports: tuple[int, ...] = SFLOW_PORTS
+    """UDP ports that sFlow is sent to (captures only)."""
+    ipfix_ports: tuple[int, ...] = IPFIX_PORTS
+    """UDP ports that IPFIX and NetFlow 9 are sent to (captures only)."""
     report_version: ReportVersion = "auto"
     """Layout of the report header; auto decides by the first byte."""
     first_bytes: tuple[tuple[int, int], ...] = ()

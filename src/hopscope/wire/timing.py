@@ -36,8 +36,8 @@ def apply(batch: ReportBatch, clock: Clock) -> None:
     modulo the clock's bits (0: 64 in INT 2.x and Report 2.0 or if more than 32 are used, else 32); without
     the timestamps it is unavailable.  `ingress_time` and `egress_time` become ns since the clock's epoch;
     those of IOAM, seconds and a fraction (RFC 9197 5), ns since the epoch of their format, and its transit
-    delay is ns already (RFC 9197 4.4.2.5).  Times of IFA are ns when decoded.  Rejected reports stay as they
-    are, and all ones in a report's header, which is no time.
+    delay is ns already (RFC 9197 4.4.2.5).  Times of IFA, sFlow and IPFIX are ns when decoded.  Rejected
+    reports stay as they are, and all ones in a report's header, which is no time.
     """
     if clock == _PLAIN:
         return

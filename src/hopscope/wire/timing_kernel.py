@@ -15,6 +15,7 @@ LATENCY = U64(Have.HOP_LATENCY)
 INGRESS = U64(Have.INGRESS_TIME)
 EGRESS = U64(Have.EGRESS_TIME)
 IOAM, IFA = U64(versions.IOAM), U64(versions.IFA)
+SAMPLE = U64(versions.FIRST_SAMPLE)
 PTP = U64(0)
 NTP = U64(1)
 SECOND = U64(1_000_000_000)
@@ -99,6 +100,8 @@ def apply_clock(reports: Any, hops: Any, unit: Any, bits: Any, measured: Any, fo
         if r.reason != 0:
             continue
         version = U64(r.version)
+        if version >= SAMPLE:
+            continue  # ns when decoded
         carried = U64(r.carried)
         own = version if version else U64(r.int_version)
         layout = own if r.int_version == 0 or U64(r.flags) & JOINED else U64(r.int_version)

@@ -6,6 +6,8 @@ REPORT_VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 """`version` of a REPORT, by name."""
 SFLOW, NETFLOW_9, IPFIX = 105, 109, 110
 """`version` of rows made from samples and flow records, which are not Telemetry Reports."""
+SAMPLE_VERSIONS = {"sflow-5": SFLOW, "netflow-9": NETFLOW_9, "ipfix": IPFIX}
+"""These versions by name."""
 FIRST_SAMPLE = 100
 """Lowest of these versions: such a row stands for `packet_id` packets that one node saw."""
 IOAM = 91

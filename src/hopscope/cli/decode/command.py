@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...capture.pcap.reader import PcapReader
     from ...settings.collector import Settings
     from ...wire.dialect import Dialect
+    from ...wire.mixed.decoder import MixedDecoder
     from ...wire.records import FrameBatch, ReportBatch
 
     Batches = Iterator[tuple[FrameBatch, ReportBatch]]
@@ -81,7 +82,7 @@ def decode(
     ] = None,
     names: NamesOption = None,
 ) -> None:
-    """Print the reports in a capture file.
+    """Print the reports in a capture file, and the samples and flow records of sFlow 5, IPFIX and NetFlow 9.
 
     A summary goes to stderr. Other packets print nothing, unless --packets finds telemetry in them; for a
     damaged report, the reason for its rejection is printed. Exit status 1: the file is damaged or truncated,
@@ -103,7 +104,8 @@ def decode(
     left = limit
     with Progress(reader, file) as progress:
         chosen, batches = decide(_batches(reader), possible)
-        for frames, reports in joined(_counted(_decoded(reader, batches, chosen), summary), chosen):
+        decoder = mixed_decoder(chosen, loaded, small=True)
+        for frames, reports in joined(_counted(_decoded(reader, batches, decoder), summary), chosen):
             wanted = kept.select(reports)
             if left is not None:
                 wanted = replace(wanted, reports=wanted.reports[:left])
@@ -117,8 +119,9 @@ def decode(
                 break
     reader.close()
     print(summary.text(), file=sys.stderr)
-    nothing = summary.other > reader.unread and not (summary.reports or summary.found or summary.rejected)
-    advise(reading, summary.rejected, nothing)
+    found = summary.reports or summary.found or summary.samples or summary.flow_records or summary.rejected
+    advise(reading, summary.rejected - decoder.rejected, summary.other > reader.unread and not found)
+    advise_of_templates(decoder)
     if summary.reports and not summary.hops:
         advise_without_hops(file, reading, loaded or settings)
     end_of_file(reader)
@@ -146,6 +149,27 @@ def advise(reading: ReadingOptions, rejected: Collection[str], nothing: bool) ->
         print(_nothing_found(reading), file=sys.stderr)
 
 
+def mixed_decoder(dialect: Dialect, settings: Settings | None, *, small: bool = False) -> MixedDecoder:
+    """A decoder for captured frames, with the node ids of the settings' listeners."""
+    from ...wire.mixed.decoder import MixedDecoder
+
+    if settings is None:
+        return MixedDecoder(dialect, small=small)
+    return MixedDecoder(dialect, settings.node_ids("sflow"), settings.node_ids("ipfix"), small)
+
+
+def advise_of_templates(decoder: MixedDecoder) -> None:
+    """Say on stderr how much data could not be read for lack of a template."""
+    from ...base.plural import plural
+
+    if sets := decoder.undecoded_sets:
+        many = plural(sets, "data set")
+        print(
+            f"hopscope: {many} of IPFIX or NetFlow 9 not read: no template followed within 60 s",
+            file=sys.stderr,
+        )
+
+
 def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings | SettingsOptions) -> None:
     """Suggest on stderr a dialect that finds hops where the specifications' dialect reads reports without
     any: a report of another dialect may look like one about a drop.
@@ -168,8 +192,9 @@ def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings |
 
 
 def _nothing_found(reading: ReadingOptions) -> str:
+    own = "--port N reads reports on a port of your own, --sflow-port N sFlow, --ipfix-port N IPFIX"
     tries = [
-        "other --port numbers" if reading.port else "--port N reads reports on a port of your own",
+        "other --port numbers" if reading.port else own,
         *(["--packets reads packets that carry INT, IOAM or IFA"] if not reading.packets else []),
         "`hopscope label decode` reads labels",
     ]
@@ -211,23 +236,19 @@ def _batches(reader: PcapReader) -> Iterator[FrameBatch]:
 
 
 def _decoded(
-    reader: PcapReader, batches: Iterator[FrameBatch], dialect: Dialect
+    reader: PcapReader, batches: Iterator[FrameBatch], decoder: MixedDecoder
 ) -> Iterator[tuple[FrameBatch, ReportBatch]]:
     """Decode the first frames in plain Python, which starts at once, and the rest with compiled kernels."""
-    from ...wire.decode.plain import decode_plain
-
     seen = 0
     for frames in batches:
-        yield frames, decode_plain(frames, dialect)
+        yield frames, decoder.decode(frames)
         seen += len(frames)
         if seen >= PLAIN_FRAMES:
             break
     else:
         return
-    from ...wire.decode.decoder import Decoder
-
     reader.frames_per_batch = BATCH
-    decoder = Decoder(dialect, BATCH)
+    decoder.compile(BATCH)
     for frames in batches:
         yield frames, decoder.decode(frames)
 
@@ -237,25 +258,42 @@ class Summary:
 
     def __init__(self) -> None:
         self.packets = self.reports = self.found = self.other = self.hops = 0
+        self.samples: int | None = None
+        """Samples of sFlow; None: no datagrams."""
+        self.flow_records: int | None = None
+        """Flow records of IPFIX and NetFlow 9; None: no messages."""
         self.rejected: Counter[str] = Counter()
         self._stopped = False
 
     def add(self, frames: FrameBatch, reports: ReportBatch) -> None:
         """Count one batch."""
         from ...wire.reasons import Reason
+        from ...wire.records import Carried
+        from ...wire.versions import FIRST_SAMPLE, SFLOW
 
-        self._before = self.packets, self.reports, self.found, self.other, self.hops, self.rejected.copy()
+        self._before = {name: count for name, count in vars(self).items() if name[0] != "_"}
+        self._before["rejected"] = self.rejected.copy()
         self._newest = frames, reports
         reasons = np.bincount(reports.reports["reason"], minlength=1)
         for reason in np.flatnonzero(reasons):
             if reason:
                 self.rejected[Reason(int(reason)).label] += int(reasons[reason])
         self.packets += len(frames)
-        found = int(np.count_nonzero((reports.reports["version"] == 0) & (reports.reports["reason"] == 0)))
-        self.reports += int(reasons[0]) - found
+        accepted = reports.reports[reports.reports["reason"] == 0]
+        telemetry = accepted[accepted["version"] < FIRST_SAMPLE]
+        found = int(np.count_nonzero(telemetry["version"] == 0))
+        self.reports += len(telemetry) - found
         self.found += found
         self.other += reports.other
-        self.hops += int(reports.reports["hop_count"].sum())
+        self.hops += int(telemetry["hop_count"].sum())
+        if len(telemetry) < len(accepted):
+            sampled = accepted["version"] == SFLOW
+            flows = accepted["version"] > SFLOW
+            filled = (accepted["hop_count"] > 0) | (accepted["carried"] & Carried.OWN_HOP != 0)
+            if sampled.any():
+                self.samples = (self.samples or 0) + int(np.count_nonzero(sampled & filled))
+            if flows.any():
+                self.flow_records = (self.flow_records or 0) + int(np.count_nonzero(flows & filled))
 
     def stop_after(self, printed: ReportBatch) -> None:
         """In the last batch, count only the packets up to that of the last printed report."""
@@ -265,20 +303,24 @@ class Summary:
             return  # a joined path has packets of several batches
         packets = int(printed.reports["packet"][-1]) + 1
         rows = reports.reports[reports.reports["packet"] < packets]
-        self.packets, self.reports, self.found, self.other, self.hops, self.rejected = self._before
+        vars(self).update(self._before)
         self.add(
             replace(frames, frames=frames.frames[:packets]),
             replace(reports, reports=rows, other=packets - len(np.unique(rows["packet"]))),
         )
 
     def text(self) -> str:
-        """The summary, such as `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
+        """The summary, such as `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`. Samples and flow
+        records are counted only if there were datagrams that may have them.
+        """
         from ...base.plural import plural
 
         total = self.rejected.total()
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common())
         rejected = f"{total} rejected" + f" ({reasons})" * bool(total)
         found = f", {self.found} with INT, IOAM or IFA" if self.found else ""
+        found += "" if self.samples is None else f", {plural(self.samples, 'sFlow sample')}"
+        found += "" if self.flow_records is None else f", {plural(self.flow_records, 'flow record')}"
         packets, reports = plural(self.packets, "packet"), plural(self.reports, "report")
         text = f"{packets}: {reports}{found}, {rejected}, {self.other} other"
         return f"{text}; --limit left the rest unread" if self._stopped else text

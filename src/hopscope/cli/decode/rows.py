@@ -10,6 +10,7 @@ from ...present.events import when
 from ...present.units import duration, flow_text
 from ...wire.dialect import Dialect
 from ...wire.records import HOP_KEYS, FrameBatch, ReportBatch
+from ...wire.versions import SAMPLE_VERSIONS
 from ..output.printer import Format, Row, cell
 
 _FLOW = ("src", "dst", "proto", "sport", "dport", "vlan", "layers", "tunnel_id")
@@ -21,7 +22,7 @@ _INT = (
 _OF_HOPS = (*HOP_KEYS, "in_report", "extras")
 _REPORT = (
     *("version", "kind", "node_id", "hw_id", "sequence", "dropped", "congested", "tracked"),
-    *("intermediate", "drop_reason", "queue_id", "ingress_time", "extras"),
+    *("intermediate", "drop_reason", "queue_id", "ingress_time", "packets", "extras"),
 )
 COLUMNS: Mapping[Format, tuple[str, ...]] = {
     Format.JSON: (),
@@ -98,6 +99,8 @@ def _short(report: dict[str, Any], names: Names, unit_ns: int) -> Row:
     if flow := report.get("flow"):
         row["flow"] = flow_text(flow)
     hops = report.get("hops", ())
+    if head.get("version") in SAMPLE_VERSIONS:  # the node that sent it is its path
+        unit_ns, hops = 1, [{"node_id": head["node_id"], **head["metadata"]}] if head["metadata"] else ()
     row["path"] = " → ".join(_node(hop.get("node_id"), names) for hop in hops)
     row["latency"] = ", ".join(_latency(hop.get("hop_latency", "-"), unit_ns) for hop in hops)
     return row

@@ -83,9 +83,10 @@ class DialectOptions(Options):
         from ...settings.dialects import named
 
         try:
-            return tuple(map(changes.of, named(self.dialect, settings.dialects, auto=True)))
+            possible = named(self.dialect, settings.dialects, auto=True)
         except HopscopeError as error:
             raise HopscopeError(f"--dialect {self.dialect}: {error}") from error
+        return tuple(map(changes.of, possible))
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,20 @@ class ReadingOptions(DialectOptions):
             help="UDP port of the reports. Repeatable; default: all known ports.",
         ),
     ] = None  # fmt: skip
+    sflow_port: Annotated[
+        list[int] | None,
+        option(
+            "--sflow-port", metavar="PORT", min=0, max=65535,
+            help="UDP port of sFlow; 0: none. Repeatable; default: 6343.",
+        ),
+    ] = None  # fmt: skip
+    ipfix_port: Annotated[
+        list[int] | None,
+        option(
+            "--ipfix-port", metavar="PORT", min=0, max=65535,
+            help="UDP port of IPFIX and NetFlow 9; 0: none. Repeatable; default: 4739, 2055, 9995, 9996.",
+        ),
+    ] = None  # fmt: skip
     packets: Annotated[
         bool, option("--packets", help="Also decode packets that carry INT, IOAM or IFA themselves.")
     ] = False
@@ -107,7 +122,17 @@ class ReadingOptions(DialectOptions):
         """Also ports, and which packets are read. Raises HopscopeError that names the option."""
         from dataclasses import replace
 
-        return replace(super().changes(), ports=tuple(self.port) if self.port else None, packets=self.packets)
+        return replace(
+            super().changes(),
+            ports=_ports(self.port),
+            packets=self.packets,
+            sflow_ports=_ports(self.sflow_port),
+            ipfix_ports=_ports(self.ipfix_port),
+        )
+
+
+def _ports(given: list[int] | None) -> tuple[int, ...] | None:
+    return tuple(given) if given else None
 
 
 def _numbers(flag: str, texts: list[str] | None, largest: int) -> tuple[int, ...] | None:

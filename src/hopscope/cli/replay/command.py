@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-from ..decode.command import advise, advise_without_hops, decide
+from ..decode.command import advise, advise_of_templates, advise_without_hops, decide, mixed_decoder
 from ..options.declare import option
 from ..options.reading import CaptureArgument, ReadingOptions
 from ..options.settings import NamedOptions
@@ -51,15 +52,18 @@ def replay(
     compile_parts("files")
     begin = time.monotonic()
     dialect, batches = decide(iter(reader), possible)
+    decoder = mixed_decoder(dialect, loaded)
     with open_pipeline(loaded, data, names if output.events else None) as pipeline:
-        feed(batches, pipeline, dialect, speed, loaded.detect)
+        feed(batches, pipeline, dialect, speed, loaded.detect, source=decoder)
     output.print(pipeline, sys.stderr if output.events and output.form is Summary.TEXT else sys.stdout)
     if output.form is Summary.TEXT:
         sys.stdout.flush()  # keeps the order if both streams go to one pipe
         print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
     counters = by_key(pipeline.shard.counters)
     others = counters["other_frames_total"]
-    advise(reading, family(counters, "rejected_reports_total"), reader.unread < others == reader.packets)
+    rejected = Counter(family(counters, "rejected_reports_total")) - decoder.rejected
+    advise(reading, rejected, reader.unread < others == reader.packets)
+    advise_of_templates(decoder)
     if counters["reports_total"] and not counters["hops_total"]:
         advise_without_hops(file, reading, loaded)
     end_of_file(reader)

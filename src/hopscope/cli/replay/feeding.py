@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...settings.collector import Settings
     from ...settings.detect import DetectSettings
     from ...wire.dialect import Dialect
+    from ...wire.mixed.decoder import MixedDecoder
     from ...wire.records import FrameBatch
 
 
@@ -100,8 +101,11 @@ def feed(
     speed: float,
     settings: DetectSettings,
     forward: Forward | None = None,
+    source: MixedDecoder | None = None,
 ) -> None:
-    """Step a pipeline through batches, with ticks in capture time; `speed` 0: as fast as possible."""
+    """Step a pipeline through batches, with ticks in capture time; `speed` 0: as fast as possible. `source`
+    decodes the frames; None: the dialect's decoder.
+    """
     from ...detect.clock import CaptureClock
     from ...wire.records import FrameBatch
 
@@ -118,6 +122,19 @@ def feed(
                 FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + start),
                 dialect,
                 forward,
+                source,
             )
+    if source is not None:
+        _count_samples(pipeline, source.counts())
     pipeline.flush()
     pipeline.tick(clock.newest_ns)
+
+
+def _count_samples(pipeline: Pipeline, counts: Mapping[str, int]) -> None:
+    """Set the counters of samples and flow records, which a worker collects from its decoders."""
+    from ...detect.counters import COUNTERS
+
+    for counter in COUNTERS:
+        owner, _, name = (counter.of or "").partition(".")
+        if owner == "received" and name in counts:
+            pipeline.counted.put(counter.key, counts[name])

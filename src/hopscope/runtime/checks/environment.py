@@ -165,6 +165,8 @@ def listener(listen: ListenSettings) -> Iterator[Finding]:
             yield Finding(what, f"can be read, in a ring of {size(listen.ring_bytes)} per worker")
             return
         yield Finding(what, "free")
+        if listen.over_tcp:
+            return
         if listen.gro and not enable_gro(handle):
             yield Finding(
                 "UDP_GRO", "missing", Verdict.ADVICE, "Linux 5.0 takes trains of datagrams: 6 times as fast"

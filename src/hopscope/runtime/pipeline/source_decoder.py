@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ...settings.listen import ListenSettings
+    from ...wire.ipfix.domains import Session
     from ...wire.records import FrameBatch, ReportBatch
 
 
@@ -19,14 +20,16 @@ class SourceDecoder(Protocol):
         """Counts of what it has read so far, by key of `detect.counters`."""
 
 
-def source_decoder(listen: ListenSettings) -> SourceDecoder | None:
-    """The decoder of a listener; None: the listener's dialect decodes."""
+def source_decoder(listen: ListenSettings, ended: list[Session] | None = None) -> SourceDecoder | None:
+    """The decoder of a listener; None: the listener's dialect decodes. `ended`: where a listener over TCP
+    notes the sessions that have ended.
+    """
     if listen.kind == "sflow":
         from ...wire.sflow.decoder import SflowDecoder
 
         return SflowDecoder(listen.node_ids)
-    if listen.kind == "ipfix":
+    if listen.kind in ("ipfix", "ipfix+tcp"):
         from ...wire.ipfix.decoder import IpfixDecoder
 
-        return IpfixDecoder(listen.node_ids)
+        return IpfixDecoder(listen.node_ids, ended=ended)
     return None

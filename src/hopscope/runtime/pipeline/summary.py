@@ -46,6 +46,13 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
         f"{plural(counters['frames_total'], 'frame')} ({counters['frame_bytes_total']:,} bytes), "
         f"{plural(counters['hops_total'], 'hop')}"
     ]
+    samples = sum(family(counters, "sflow_samples_total").values())
+    records = sum(family(counters, "ipfix_records_total").values())
+    if samples or records:
+        lines.append(
+            f"sampled    {plural(samples, 'sample')} of sFlow, {plural(records, 'data record')} of IPFIX and "
+            "NetFlow 9"
+        )
     if counters["other_frames_total"]:
         what = "without telemetry" if counters["forwarded_frames_total"] else "without a report"
         lines.append(f"other      {plural(counters['other_frames_total'], 'frame')} {what}")

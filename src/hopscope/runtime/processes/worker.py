@@ -188,6 +188,10 @@ def listener_of(
         from ...bpf.listener import XdpListener
 
         return XdpListener(listen, detector, dialect)
+    if listen.over_tcp:
+        from ...capture.tcp.listener import TcpListener
+
+        return TcpListener(listen, index, listen.workers, handle)
     from ...capture.udp.listener import UdpListener
 
     return UdpListener(listen, index, listen.workers, handle, drops)
@@ -218,7 +222,8 @@ class Receiver:
         """Whether it receives only heads of frames, which the listener counts itself."""
         self.detaches = heads or listener.settings.kind == "xdp"
         """Whether to detach the XDP program first at the end; later frames go to the network stack."""
-        self.source = getattr(listener, "filter", None) or source_decoder(listener.settings)
+        ended = getattr(listener, "ended", None)
+        self.source = getattr(listener, "filter", None) or source_decoder(listener.settings, ended)
         """Decodes the frames, if they are not Telemetry Reports."""
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
         """None until it is chosen."""

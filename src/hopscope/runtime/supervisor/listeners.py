@@ -62,7 +62,8 @@ class Listeners:
         self._explain_forwarding()
         self._claim()
         for number, listen in enumerate(listeners):
-            shares = self._bind(number) if listen.interface else self._kept.open(number)
+            own = listen.interface or listen.over_tcp
+            shares = self._bind(number) if own else self._kept.open(number)
             self._sockets.append(shares)
             self.urls[number] = _url(listen, shares)
         if any(listen.interface for listen in listeners):

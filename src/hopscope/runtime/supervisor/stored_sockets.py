@@ -54,7 +54,9 @@ class StoredSockets:
     """The sockets of UDP listeners: those of an earlier process if they fit, otherwise new ones."""
 
     def __init__(self, service: Service, listeners: Sequence[ListenSettings]) -> None:
-        """`listeners`: all listeners of the collector; those of interfaces have no such sockets."""
+        """`listeners`: all listeners of the collector; those of interfaces, or over TCP, have no such
+        sockets.
+        """
         self._service, self._listeners = service, listeners
         self._log = log.logger("supervisor")
         self._found: dict[int, list[socket.socket]] = {}
@@ -67,7 +69,11 @@ class StoredSockets:
     def find(self) -> None:
         """Take the sockets of an earlier process, once it has ended; close those that fit no listener."""
         groups, counted = self._passed()
-        free = [number for number, listen in enumerate(self._listeners) if not listen.interface]
+        free = [
+            number
+            for number, listen in enumerate(self._listeners)
+            if not (listen.interface or listen.over_tcp)
+        ]
         moved: list[int] = []
         for old, shares in groups.items():
             number = next((one for one in free if self._fit(shares, one)), None)

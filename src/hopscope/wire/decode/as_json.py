@@ -5,7 +5,7 @@ A key is present exactly if the report carries the field; a value of all ones is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,20 @@ from ..records import (
     Records,
     ReportBatch,
 )
-from ..versions import COUNTED, IFA, INT_VERSIONS, IOAM, REPORT_VERSIONS
+from ..versions import (
+    COUNTED,
+    FIRST_SAMPLE,
+    IFA,
+    INT_VERSIONS,
+    IOAM,
+    REPORT_VERSIONS,
+    SAMPLE_VERSIONS,
+    SFLOW,
+)
 from .explain import explain
 from .extras import Extras, extras
 
-_REPORT_NAME = {number: name for name, number in REPORT_VERSIONS.items()}
+_REPORT_NAME = {number: name for name, number in (REPORT_VERSIONS | SAMPLE_VERSIONS).items()}
 _INT_NAME = {number: name for name, number in INT_VERSIONS.items()}
 _MODE = {mode.value: mode.name.lower().removeprefix("ioam_") for mode in Mode}
 _LAYERS = tuple((layer.value, layer.name.lower()) for layer in Layer)
@@ -82,7 +91,7 @@ def _object(row: dict[str, int], batch: ReportBatch, rejected: _Rejected) -> dic
     joined = row["flags"] & Flag.JOINED  # from several reports
     if row["version"] and not joined:
         out["source"] = address(row["source_hi"], row["source_lo"])
-        out["report"] = _report(row, batch)
+        out["report"] = _sample(row, batch) if row["version"] >= FIRST_SAMPLE else _report(row, batch)
     if row["carried"] & Carried.FLOW:
         out["flow"] = _flow(row)
     if row["flags"] & (Flag.JOINED | Flag.INCOMPLETE):
@@ -198,6 +207,32 @@ def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
         out["ingress_time"] = _known(row["ingress_time"], (1 << 64) - 1 if row["version"] == 20 else _ONES)
     out["metadata"] = own
     return out
+
+
+def _sample(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
+    """A sample, a flow record, or a datagram without any. Its metadata is that of the node that sent it."""
+    out: dict[str, Any] = {
+        "version": _REPORT_NAME[row["version"]],
+        "kind": Kind(row["kind"]).name.lower(),
+        "node_id": row["node_id"],
+        "hw_id": row["hw_id"],
+    }
+    if row["version"] == SFLOW:
+        out["sequence"] = row["sequence"]
+    out["dropped"] = bool(row["flags"] & Flag.DROPPED)
+    if row["carried"] & Carried.DROP_REASON:
+        out["drop_reason"] = row["drop_reason"]
+    if row["packet_id"]:
+        out["packets"] = row["packet_id"]
+    own = _hop(batch.hops[row["first_hop"]].item()) if has_values(row) else {}
+    own.pop("node_id", None)
+    out["metadata"] = own
+    return out
+
+
+def has_values(row: Mapping[str, int] | np.void) -> bool:
+    """Whether the row of a datagram of sFlow, IPFIX or NetFlow 9 is a sample or a flow record."""
+    return bool(row["hop_count"] or row["carried"] & Carried.OWN_HOP)
 
 
 def _flow(row: dict[str, int]) -> dict[str, Any]:

@@ -430,7 +430,7 @@ def _clock(reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
 
 
 def _differences(dialect: Dialect) -> int:
-    left_out = {"name", "about", "ports", "packets"}
+    left_out = {"name", "about", "ports", "sflow_ports", "ipfix_ports", "packets"}
     return sum(
         getattr(dialect, one.name) != getattr(DEFAULT, one.name)
         for one in fields(dialect)

@@ -15,6 +15,7 @@ from ..fields import Header
 from ..reasons import Place, Reason
 from ..records import MAX_EMPTY_REPORTS, MAX_HOPS, Carried, Carrier
 from ..telemetry import hop_stack, ifa, int_header, ioam
+from ..versions import FIRST_SAMPLE, SFLOW
 
 Row = Mapping[str, int]
 """A row of REPORT by field name."""
@@ -87,10 +88,13 @@ def _short_unless(size: int, name: str, raw: bytes, at: int) -> _Texts:
 
 def _report_header(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
     table = dialect.table()
+    version = row["version"]
+    if version >= FIRST_SAMPLE:
+        yield from _sample_header(version, raw, at)
+        return
     if at >= len(raw):
         yield from _short("report", 1, raw, at)
         return
-    version = row["version"]
     if version == 0:
         yield Reason.UNKNOWN_VERSION, f"report begins with 0x{raw[at]:02x}"
     elif version == 5:
@@ -120,6 +124,30 @@ def _report_header(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
             form = table[rules.MAIN_2_0 + 2 * head["report_type"]]
             kind = f"RepType {head['report_type']}" if form == 255 else f"InType {head['inner_type']}"
             yield Reason.UNKNOWN_TYPE, kind
+
+
+def _sample_header(version: int, raw: bytes, at: int) -> _Texts:
+    def number(start: int, size: int) -> int:
+        return int.from_bytes(raw[start : start + size], "big")
+
+    yield _TRUNCATED, f"the {max(len(raw) - at, 0)} bytes that are left do not hold the datagram's header"
+    yield Reason.UNKNOWN_TYPE, f"address of type {number(at - 4, 4)}, expected 0, 1 or 2"
+    yield _BAD_LENGTH, f"message of {number(at + 2, 2)} bytes, which is less than its header"
+    if version == SFLOW:
+        yield Reason.UNKNOWN_VERSION, f"sFlow version {number(at, 4)}, expected 5"
+    else:
+        yield Reason.UNKNOWN_VERSION, f"NetFlow version {number(at, 2)}, expected 9 or 10 (IPFIX)"
+
+
+def _sflow(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
+    yield _TRUNCATED, "the sample or record ends after the bytes that hold it"
+    yield _BAD_LENGTH, "the sample or record is shorter than its format"
+
+
+def _ipfix(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
+    yield _TRUNCATED, "the set, or a record in it, ends after the bytes that hold it"
+    yield _BAD_LENGTH, "the set is shorter than its header"
+    yield Reason.UNKNOWN_TYPE, f"set {int.from_bytes(raw[at : at + 2], 'big')}, which is reserved"
 
 
 def _report_metadata(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
@@ -294,4 +322,6 @@ _TEXTS: dict[Place, Callable[[Row, bytes, int, Dialect], _Texts]] = {
     Place.IOAM_OPTION: _ioam,
     Place.IOAM_DATA: _ioam,
     Place.IFA: _ifa,
+    Place.SFLOW: _sflow,
+    Place.IPFIX: _ipfix,
 }

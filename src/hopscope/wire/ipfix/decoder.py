@@ -11,7 +11,7 @@ from ..reasons import Place, Reason
 from ..records import HOP, REPORT, FrameBatch, Kind, Records, ReportBatch
 from ..versions import IPFIX, NETFLOW_9
 from . import layout
-from .domains import Domain, Domains, WaitingSet
+from .domains import Domain, Domains, Session, WaitingSet
 from .layout import Column
 from .records import Count, State, Status
 from .templates import TemplateError, pull_records, pull_templates, sampling
@@ -29,14 +29,20 @@ class IpfixDecoder:
 
     It remembers at most 1,024 observation domains and 2,048 templates; `domains` says when these are
     forgotten. The first decoder compiles its kernel, or loads it from the cache.
+
+    `ended`: messages come by TCP, and the listener notes here which sessions have ended before the next
+    batch.
     """
 
-    def __init__(self, nodes: NodeIds | None = None, frames: int = 1024) -> None:
+    def __init__(
+        self, nodes: NodeIds | None = None, frames: int = 1024, ended: list[Session] | None = None
+    ) -> None:
         from ...base.jit import readonly
         from . import ipfix_kernel
 
         self._kernel, self._readonly = ipfix_kernel.decode_messages, readonly
-        self.domains = Domains(nodes or {})
+        self.domains = Domains(nodes or {}, sessions=ended is not None)
+        self._ended = ended
         self._tables = (
             self.domains.rows,
             self.domains.slots,
@@ -59,6 +65,8 @@ class IpfixDecoder:
         if len(batch):
             now_ns = int(batch.frames["time_ns"][-1])
             self.domains.expire(now_ns)
+            while self._ended:
+                self.domains.end(self._ended.pop())
             self._run(batch.arena, batch.frames, self._rows_of(batch))
         while self._released:
             released, self._released = self._released, []
@@ -88,15 +96,15 @@ class IpfixDecoder:
         frames = batch.frames
         arena = batch.arena
         rows = np.full(len(frames), -1, np.int64)
-        columns = (
-            frames[name].tolist() for name in ("offset", "length", "source_hi", "source_lo", "time_ns")
-        )
-        for number, (at, length, hi, lo, time_ns) in enumerate(zip(*columns, strict=True)):
+        names = ("offset", "length", "source_hi", "source_lo", "source_port", "time_ns")
+        columns = (frames[name].tolist() for name in names)
+        for number, (at, length, hi, lo, port, time_ns) in enumerate(zip(*columns, strict=True)):
             version = int(arena[at]) << 8 | int(arena[at + 1]) if length >= 2 else 0
             size = _HEADERS.get(version)
             if size is not None and length >= size:
                 domain = int.from_bytes(arena[at + size - 4 : at + size].tobytes(), "big")
-                rows[number] = self.domains.find((hi, lo, version, domain), time_ns)
+                session = hi, lo, 0 if self._ended is None else port
+                rows[number] = self.domains.find((*session, version, domain), time_ns)
         return rows
 
     def _run(
@@ -175,7 +183,10 @@ class IpfixDecoder:
         self._run(np.frombuffer(bytes(messages), np.uint8), frames, rows, again=True)
         numbers = np.array([number for _, _, number, _ in released], np.uint32)
         made = self._reports[first : int(self._counts[Count.REPORTS])]
-        made["packet"] = numbers[made["packet"]]
+        made["packet"] = packets = numbers[made["packet"]]
+        made["reason_at"] = 0  # the set is not in that message
+        of_message = np.bincount(self._reports[:first]["packet"], minlength=int(packets.max(initial=0)) + 1)
+        made["index"] = of_message[packets] + np.arange(len(made)) - np.searchsorted(packets, packets)
 
     def _reject(self, frame: np.void, domain: Domain, reason: Reason, at: int) -> None:
         """A row for a set that is damaged; `at` is its place in the arena."""

@@ -5,7 +5,7 @@ All tables are bounded, and unused entries are forgotten; the kernel reads the s
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,8 +36,16 @@ WAITING_SETS = 64
 """Maximum number of waiting data sets of a domain."""
 WAITING_BYTES = 4 * 1024 * 1024
 """Maximum bytes of waiting data sets of all domains."""
-Key = tuple[int, int, int, int]
-"""Address of the exporter (high, low half), version, and id of the domain."""
+SOURCE_DOMAINS, SOURCE_TEMPLATES = 64, 256
+"""Maximum numbers of domains and templates of an address whose connections are TCP; a new domain replaces the
+one of this address that was silent longest.
+"""
+Source = tuple[int, int]
+"""Address of an exporter, high and low half."""
+Session = tuple[int, int, int]
+"""Address of an exporter (high, low half), and the port of its TCP connection; 0 for datagrams."""
+Key = tuple[int, int, int, int, int]
+"""Session of the exporter, version, and id of the domain."""
 
 
 @dataclass(slots=True)
@@ -65,6 +73,7 @@ class KnownTemplate:
 class Domain:
     """An observation domain of an exporter."""
 
+    key: Key
     row: int
     seen_ns: int
     templates: dict[int, KnownTemplate] = field(default_factory=dict)
@@ -74,8 +83,9 @@ class Domain:
 class Domains:
     """All observation domains."""
 
-    def __init__(self, nodes: NodeIds) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: NodeIds, sessions: bool = False) -> None:
+        """`sessions`: exporters connect by TCP. Templates are then valid until the connection ends."""
+        self._nodes, self._sessions = nodes, sessions
         self.rows: Records = np.zeros(DOMAINS, DOMAIN)
         self.slots = np.zeros(DOMAINS * IDS, np.uint16)
         self.templates: Records = np.zeros(TEMPLATES, TEMPLATE)
@@ -85,6 +95,9 @@ class Domains:
         self._known: dict[Key, Domain] = {}
         """Domains by key, the one that was silent longest first."""
         self._by_row: dict[int, Domain] = {}
+        self._of_source: dict[Source, dict[Key, None]] = {}
+        """Keys by address, the one that was silent longest first; only if exporters connect by TCP."""
+        self._templates_of = Counter[Source]()
         self._looked_ns = 0
         self._waiting_bytes = 0
         self.expired = 0
@@ -113,17 +126,23 @@ class Domains:
         """
         domain = self._known.pop(key, None)
         if domain is None:
+            if len(self._of_source.get(key[:2], ())) >= SOURCE_DOMAINS:
+                self._forget(next(iter(self._of_source[key[:2]])))
             if not self._free_rows:
                 self._forget(next(iter(self._known)))
-            domain = Domain(self._free_rows.pop(), now_ns)
+            domain = Domain(key, self._free_rows.pop(), now_ns)
             self._by_row[domain.row] = domain
             row = self.rows[domain.row]
             row["node_id"] = node_of(self._nodes, key[0], key[1])
             # far from its previous numbers, if it was known before, so that none appears to be a duplicate
             row["sequence"] = (now_ns // SECOND << 26) & 0xFFFFFFFF
-            row["hw_id"] = (key[3] ^ key[3] >> 8 ^ key[3] >> 16 ^ key[3] >> 24) & 0xFF
+            row["hw_id"] = (key[4] ^ key[4] >> 8 ^ key[4] >> 16 ^ key[4] >> 24) & 0xFF
         domain.seen_ns = now_ns
         self._known[key] = domain
+        if self._sessions:
+            own = self._of_source.setdefault(key[:2], {})
+            own.pop(key, None)
+            own[key] = None
         return domain.row
 
     def put(self, domain: Domain, template: Template, now_ns: int) -> bool:
@@ -142,7 +161,10 @@ class Domains:
             known.seen_ns = now_ns
             return True
         self._drop(domain, template.id)
+        source = domain.key[:2]
         if len(domain.templates) >= TEMPLATES_OF_DOMAIN:
+            return False
+        if self._sessions and self._templates_of[source] >= SOURCE_TEMPLATES:
             return False
         place = None
         if not template.options:
@@ -153,6 +175,7 @@ class Domains:
             self._write(place, template, fields)
             self.slots[domain.row * IDS + template.id] = place + 1
         domain.templates[template.id] = KnownTemplate(template, now_ns, place)
+        self._templates_of[source] += 1
         return True
 
     def put_sampler(self, domain: Domain, sampler: int, rate: int) -> None:
@@ -188,20 +211,39 @@ class Domains:
             while domain.waiting and now_ns - domain.waiting[0].frame["time_ns"] > WAITING_SECONDS * SECOND:
                 self._waiting_bytes -= len(domain.waiting.popleft().message)
                 self.expired += 1
+            if self._sessions:
+                continue
             for id_, held in list(domain.templates.items()):
                 if now_ns - held.seen_ns > TEMPLATE_SECONDS * SECOND:
                     self._drop(domain, id_)
             if not domain.templates and now_ns - domain.seen_ns > TEMPLATE_SECONDS * SECOND:
                 self._forget(key)
 
+    def end(self, session: Session) -> None:
+        """Forget the domains of a connection that has ended."""
+        for key in list(self._of_source.get(session[:2], ())):
+            if key[:3] == session:
+                self._forget(key)
+
     def _drop(self, domain: Domain, id_: int) -> None:
         held = domain.templates.pop(id_, None)
-        if held is not None and held.place is not None:
+        if held is None:
+            return
+        source = domain.key[:2]
+        self._templates_of[source] -= 1
+        if not self._templates_of[source]:
+            del self._templates_of[source]
+        if held.place is not None:
             self._free.append(held.place)
             self.slots[domain.row * IDS + id_] = 0
 
     def _forget(self, key: Key) -> None:
         domain = self._known.pop(key)
+        if self._sessions:
+            own = self._of_source[key[:2]]
+            del own[key]
+            if not own:
+                del self._of_source[key[:2]]
         for id_ in list(domain.templates):
             self._drop(domain, id_)
         self.expired += len(domain.waiting)

@@ -1,0 +1,1 @@
+"""IPFIX over TCP: connections of exporters, whose messages become frames."""

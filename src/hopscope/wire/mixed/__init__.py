@@ -1,0 +1,1 @@
+"""Captured frames that have Telemetry Reports, sFlow, IPFIX and NetFlow 9."""
