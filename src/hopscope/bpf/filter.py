@@ -1,11 +1,11 @@
 """The filter of the XDP program: its tables equal the detector's, so that both compare with the same values.
 
-The detector decides.  After each batch, the flows of reports that were passed up are copied into the
+The detector decides. After each batch, the flows of reports that were passed up are copied into the
 program's tables, where the program watches them: it updates their stored values as the detector will, but
-still passes their reports up.  Once the detector has processed all reports that were on their way when the
-flows were copied, and none of these reports has changed them, both tables are equal.  From then on the
-program compares, and reports within the limits end in the program.  If it passes up a report whose rows it
-knows, both sides store the same values.  A row that the program can no longer follow starts again from the
+still passes their reports up. Once the detector has processed all reports that were on their way when the
+flows were copied, and none of these reports has changed them, both tables are equal. From then on the
+program compares, and reports within the limits end in the program. If it passes up a report whose rows it
+knows, both sides store the same values. A row that the program can no longer follow starts again from the
 beginning.
 """
 

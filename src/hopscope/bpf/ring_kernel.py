@@ -20,13 +20,13 @@ def walk(
     epoch_ns: Any, link: Any, done: Any,
 ) -> Any:  # fmt: skip
     """Describe records from position `start` to `end` in `frames`, until these are full or a record is still
-    being written; returns their number.  Sources are merged before a batch, so all its datagrams with MERGE
+    being written; returns their number. Sources are merged before a batch, so all its datagrams with MERGE
     of one source must have the same `received`; the batch ends before one that differs.
 
-    `ring` is uint8 [2 * size], mapped twice so that no record is cut.  `marks`, `rows` and `received` are
+    `ring` is uint8 [2 * size], mapped twice so that no record is cut. `marks`, `rows` and `received` are
     copied from the heads, uint8, uint32, uint64 [frames].  `met` is uint64 [sources]: `received` of each
-    source plus 1; all zero before and after the call.  `epoch_ns`: offset from the kernel's clock to the time
-    since 1970.  `done` is uint64 [1]: the position after the last record.
+    source plus 1; all zero before and after the call. `epoch_ns`: offset from the kernel's clock to the time
+    since 1970. `done` is uint64 [1]: the position after the last record.
     """
     mask = U64(len(ring)) // U64(2) - U64(1)
     count = 0

@@ -106,7 +106,7 @@ def fits(handle: socket.socket, settings: ListenSettings) -> bool:
 def resume_shares(settings: ListenSettings, shares: list[socket.socket]) -> None:
     """Make the fitting sockets of an earlier process those of this listener. Raises CaptureError.
 
-    They receive on while their number changes.  With more workers, the new ones join their group. With fewer,
+    They receive on while their number changes. With more workers, the new ones join their group. With fewer,
     those above `workers` get nothing any more, but what waits in them can be read.
     """
     several = max(len(shares), settings.workers) > 1

@@ -1,7 +1,7 @@
 """Completion of a command line in bash, zsh and fish.
 
 Shells ask at every Tab, so this reads `completion.json`, which `python docs/reference.py` writes, and imports
-neither the commands nor Typer.  The shells' own scripts are Typer's (`hopscope --install-completion`); they
+neither the commands nor Typer. The shells' own scripts are Typer's (`hopscope --install-completion`); they
 pass the line in the environment.
 """
 

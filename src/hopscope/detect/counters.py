@@ -1,7 +1,7 @@
 """The workers' counters, declared once, in the order of the mapped array.
 
 `/metrics`, `hopscope top`, `hopscope demo` and docs/reference/counters.md read this table; nothing else names
-a counter.  Law 5: everything that moves has a counter, everything rejected has a reason.
+a counter. Law 5: everything that moves has a counter, everything rejected has a reason.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class Detector:
     """State of one shard; turns reports into events.
 
     `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; regions that
-    exist and have the same settings are continued.  None: private memory.  `counters` is an array in the
-    order of `counters.COUNTERS`; the detector adds to it.  The keys of its hash tables, and therefore the
+    exist and have the same settings are continued. None: private memory. `counters` is an array in the
+    order of `counters.COUNTERS`; the detector adds to it. The keys of its hash tables, and therefore the
     flow ids, are derived from `secret`, which must not change while state is continued.
     """
 
@@ -104,7 +104,7 @@ class Detector:
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Process reports; yield blocks of EVENT records, each valid until the next block is requested.
 
-        The writer of the events sets their `sequence` and `shard`.  The state is up to date once the iterator
+        The writer of the events sets their `sequence` and `shard`. The state is up to date once the iterator
         is exhausted.
         """
         self._read_limits()

@@ -1,9 +1,9 @@
 """Merges the report queues of several workers into one stream, in the order in which reports were received.
 
-A worker states a horizon: no report in its later batches was received before it.  Reports up to the lowest
+A worker states a horizon: no report in its later batches was received before it. Reports up to the lowest
 horizon are complete, and are merged by receive time; reports of the same time are in the order of the
-workers.  A worker that hangs or restarts has an old horizon: the others wait for it for at most `WAIT_NS`, or
-until their queues are half full.  Its own reports are merged when they arrive: late, but none is lost.
+workers. A worker that hangs or restarts has an old horizon: the others wait for it for at most `WAIT_NS`, or
+until their queues are half full. Its own reports are merged when they arrive: late, but none is lost.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Merge:
     def batches(self, now_ns: int, *, everything: bool = False) -> Iterator[tuple[ReportBatch, Clock]]:
         """Yield the batches that can be processed now, each with the clock of its dialect.
 
-        `now_ns` is on the monotonic clock.  A batch is valid until the next is requested, and counts as
-        processed from then on.  `everything`: do not wait for any worker.
+        `now_ns` is on the monotonic clock. A batch is valid until the next is requested, and counts as
+        processed from then on. `everything`: do not wait for any worker.
         """
         until = CLOSED if everything else self._complete(now_ns)
         found = (_segments(queue, until) for queue in self._queues)

@@ -1,8 +1,8 @@
 """A bounded queue of decoded reports in shared memory: a worker puts batches, the detector takes them.
 
 A batch is one block: its REPORT rows and its HOP rows are contiguous in two circular arrays, so the reader
-gets views and nothing is copied twice.  The writer publishes a block after its rows, and the reader frees a
-block after the events of its reports are written.  So both may be killed at any time: published blocks
+gets views and nothing is copied twice. The writer publishes a block after its rows, and the reader frees a
+block after the events of its reports are written. So both may be killed at any time: published blocks
 remain, and reports that were being processed are processed again.
 
 The writer never waits: it does not take a batch without room, and the caller counts the reports as lost.
@@ -134,7 +134,7 @@ class QueueWriter:
     def put(self, batch: ReportBatch, clock: Clock, now_ns: int) -> int:
         """Append a batch; its times are ns by `clock`, `now_ns` is on the monotonic clock.
 
-        Returns the number of reports that found no room.  A batch larger than a quarter of the queue is
+        Returns the number of reports that found no room. A batch larger than a quarter of the queue is
         split.
         """
         reports, hops = batch.reports, batch.hops

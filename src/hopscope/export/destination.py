@@ -1,6 +1,6 @@
 """The interface of destinations of events, for all kinds, including those of other packages.
 
-A kind is a class with a model of its settings.  Packages provide kinds as entry points of the group
+A kind is a class with a model of its settings. Packages provide kinds as entry points of the group
 `hopscope.destinations`; the name of the entry point is the `kind` in the settings.
 """
 

@@ -1,6 +1,6 @@
 """The thread of one destination of events: reads history from its position on, and delivers it in blocks.
 
-An unreachable destination uses no memory: events wait in history, and only the position is kept.  Events that
+An unreachable destination uses no memory: events wait in history, and only the position is kept. Events that
 retention deletes meanwhile are counted as lost.
 """
 

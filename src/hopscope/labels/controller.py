@@ -112,7 +112,7 @@ class MemoryAgeing:
 class Controller:
     """Sets S (`shift`) or the flag (`one-bit`) of every port in its database.
 
-    A port without a label has no entry, and is not changed.  The caller writes the registers.
+    A port without a label has no entry, and is not changed. The caller writes the registers.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Controller:
     def adopt(self, rows: Ints, values: Values, now_ns: int) -> tuple[Ints, Values]:
         """Continue with the registers that a previous controller has written.
 
-        Returns, in the form of `turn`, the rows whose register is above the maximum of this controller.  A
+        Returns, in the form of `turn`, the rows whose register is above the maximum of this controller. A
         flag that is set gets an entry in the ageing database; without one it would never time out.
         """
         self._grow(int(rows.max(initial=-1)) + 1)

@@ -1,9 +1,9 @@
 """The databases of INT-label's controller in Redis (section 5): the newest label of every port as a hash, and
 the ageing database as keys that expire, whose timeouts Redis publishes (`redis_server` has the keys).
 
-A separate thread talks to the server, so the label process never waits.  Of labels that are not written yet,
-only the newest of each port is kept.  Redis looks for expired keys ten times per second, and notifies once,
-only clients that are connected.  Overdue entries are therefore polled, which makes Redis expire them.
+A separate thread talks to the server, so the label process never waits. Of labels that are not written yet,
+only the newest of each port is kept. Redis looks for expired keys ten times per second, and notifies once,
+only clients that are connected. Overdue entries are therefore polled, which makes Redis expire them.
 Without a server, entries time out by the local clock.
 
 Redis gets the remaining lifetime of an entry, computed with a clock that does not jump.

@@ -10,8 +10,8 @@ key                                 type     content
 `hopscope:label:ageing:NODE:PORT`   string   entry of the ageing database; expires after k T
 =================================== ======== ==============================================================
 
-A name is removed from the set when its hash has expired.  Redis notifies once, only clients that are
-connected, and not at all if notifications cannot be enabled.  So the set is also swept, a part at a time,
+A name is removed from the set when its hash has expired. Redis notifies once, only clients that are
+connected, and not at all if notifications cannot be enabled. So the set is also swept, a part at a time,
 after every connection and every hour.
 """
 

@@ -118,7 +118,7 @@ class LabelTable:
         """Row of each (device, port), int64 [n]; -1: unknown, or (`add`) there is no room.
 
         In a full table, rows without a label since `idle_since_ns` are evicted, the oldest first; then rows
-        of the owners with the most rows (`_unfair`).  `owners`: uint8 [n], the owners of the new rows.
+        of the owners with the most rows (`_unfair`). `owners`: uint8 [n], the owners of the new rows.
         """
         keys = _keys(np.asarray(nodes), np.asarray(ports))
         at = self._find(keys)
@@ -288,8 +288,8 @@ class LabelTable:
     def _unfair(self, owners: npt.NDArray[np.uint8], kept: Ints) -> tuple[Ints, Ints]:
         """New ports that replace a row of an owner with more rows, and the rows that they replace.
 
-        `owners` are those of the new ports.  As in `detect.flows.fair_kernel`, a row with few labels counts
-        as several rows.  At most `UNFAIR` at a time.
+        `owners` are those of the new ports. As in `detect.flows.fair_kernel`, a row with few labels counts
+        as several rows. At most `UNFAIR` at a time.
         """
         places: list[int] = []
         rows: list[int] = []

@@ -1,6 +1,6 @@
 """Tracked flows (INT-label, 3.3): the newest path of each, switch by switch, and the previous one.
 
-All switches label a tracked packet, so its labels show its path.  Few packets are tracked; they are processed
+All switches label a tracked packet, so its labels show its path. Few packets are tracked; they are processed
 in plain Python, and `tick` writes changes for readers.
 """
 

@@ -1,7 +1,7 @@
 """Precompilation: runs kernels once on a few made-up reports; the machine code stays in the cache.
 
 Kernels are compiled for the types of their arguments, so they are called here as in production: through the
-same classes, with small tables.  A part, which is everything that a command needs, has several steps; steps
+same classes, with small tables. A part, which is everything that a command needs, has several steps; steps
 that are not compiled yet are distributed among processes, one per core.
 """
 

@@ -17,7 +17,7 @@ _MAPPED, _ONES_32 = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
 def observations_of(batch: ReportBatch, first: int, now_ns: int) -> Records:
     """OBSERVATION records: every hop of every accepted report with a flow, in path order.
 
-    `first`: number of the first report; observations of one packet have the same number.  A report with a
+    `first`: number of the first report; observations of one packet have the same number. A report with a
     path and a hop of its own comes from a sink.
     """
     carried = batch.reports["carried"]

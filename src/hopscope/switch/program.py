@@ -104,8 +104,8 @@ class SwitchProgram:
 
 
 def attach(settings: SwitchSettings) -> None:
-    """Attach the programs to all interfaces, replacing those of an earlier call.  If this fails, the earlier
-    programs continue to run, with these settings or the earlier ones.  Raises CaptureError.
+    """Attach the programs to all interfaces, replacing those of an earlier call. If this fails, the earlier
+    programs continue to run, with these settings or the earlier ones. Raises CaptureError.
     """
     indexes = {name: ethernet_index_of(name) for name in (*settings.interfaces, *settings.hosts)}
     check_segments(settings)

@@ -27,7 +27,7 @@ def pack(arena: Any, frames: Any, out: Any, datagrams: Any, node_id: Any, sequen
     returns the number of datagrams.
 
     `out` is uint8 with room for all reports and a group header for each; `datagrams` is FRAME [n].  Sequence
-    numbers continue from `sequence`.  A report whose length is not stated (0xff) is the last one of its
+    numbers continue from `sequence`. A report whose length is not stated (0xff) is the last one of its
     datagram (Telemetry Report 2.0, 3.2).
     """
     count, at, start, full = 0, U64(0), U64(0), True

@@ -212,7 +212,7 @@ class Dialect:
 def version_of(first: int, rule: ReportVersion) -> int:
     """Report version (5, 10, 20; 0 unknown) for the first byte of a payload.
 
-    Ver 1 is ambiguous: Report 1.0, or the layout of 0.5, whose specification never states a number.  The
+    Ver 1 is ambiguous: Report 1.0, or the layout of 0.5, whose specification never states a number. The
     second nibble decides: Length is 4 words or more in 1.0, NProto is 2 or less in 0.5.
     """
     version, second = first >> 4, first & 15

@@ -49,7 +49,7 @@ FRAME = np.dtype(
 cut.
 
 `source_*` (address: IPv6, or IPv4 as ::ffff:a.b.c.d; port) and `port` (destination) are set if `link` is
-UDP_PAYLOAD; the decoder finds them itself in every other frame.  `time_ns` is ns since the Unix epoch.
+UDP_PAYLOAD; the decoder finds them itself in every other frame. `time_ns` is ns since the Unix epoch.
 """
 
 

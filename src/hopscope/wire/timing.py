@@ -34,9 +34,9 @@ def apply(batch: ReportBatch, clock: Clock) -> None:
 
     `hop_latency` saturates at 2^32-2 ns. With `latency = "timestamps"` it is egress minus ingress time,
     modulo the clock's bits (0: 64 in INT 2.x and Report 2.0 or if more than 32 are used, else 32); without
-    the timestamps it is unavailable.  `ingress_time` and `egress_time` become ns since the clock's epoch;
+    the timestamps it is unavailable. `ingress_time` and `egress_time` become ns since the clock's epoch;
     those of IOAM, seconds and a fraction (RFC 9197 5), ns since the epoch of their format, and its transit
-    delay is ns already (RFC 9197 4.4.2.5).  Times of IFA, sFlow and IPFIX are ns when decoded.  Rejected
+    delay is ns already (RFC 9197 4.4.2.5). Times of IFA, sFlow and IPFIX are ns when decoded. Rejected
     reports stay as they are, and all ones in a report's header, which is no time.
     """
     if clock == _PLAIN:
@@ -59,8 +59,8 @@ def link_latency_ns(
     """From a hop's egress to the ingress of the next one of its path, int64 [hops], ns.
 
     `hops` are raw, in path order; `report` is the row of each one's report, `layout` its INT version (20 has
-    timestamps of 64 bits).  Masked if it cannot be computed: clocks are not comparable, a time is missing,
-    or the path ends.  A hop without egress time, but with its latency, left that much after its ingress.
+    timestamps of 64 bits). Masked if it cannot be computed: clocks are not comparable, a time is missing,
+    or the path ends. A hop without egress time, but with its latency, left that much after its ingress.
     Negative if clocks differ by more than the link takes.
     """
     links, known = np.zeros(len(hops), np.int64), np.zeros(len(hops), bool)

@@ -60,7 +60,7 @@ def merge_flow(
 ) -> None:  # fmt: skip
     """Add the program's counts to a flow of the detector; the program must have the same flow in this row.
 
-    A report that spoiled a row was passed up, so the detector has its values, or will have them.  The program
+    A report that spoiled a row was passed up, so the detector has its values, or will have them. The program
     keeps counting meanwhile, so each count is read once: the same number is added and recorded as seen.
     """
     f = row * WAY + way
@@ -121,8 +121,8 @@ def merge_flows(
     start: Any, end: Any, tags: Any, flows: Any, states: Any, k_tags: Any, k_flows: Any, k_more: Any,
     seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> Any:  # fmt: skip
-    """Add the program's counts to the flows of rows `start` to `end`.  Stop following rows that have a
-    different flow now, or whose stored values were pushed.  Returns the packets of flows that had left the
+    """Add the program's counts to the flows of rows `start` to `end`. Stop following rows that have a
+    different flow now, or whose stored values were pushed. Returns the packets of flows that had left the
     detector's table.
     """
     lost = U64(0)
@@ -153,7 +153,7 @@ def merge_flows(
 
 @kernel
 def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any, epoch_ns: Any) -> None:
-    """Add the program's counts to rows `start` to `end` of queues, buffers and ports.  Stop following rows
+    """Add the program's counts to rows `start` to `end` of queues, buffers and ports. Stop following rows
     that have a different key now, or whose stored values were pushed.
     """
     for k in range(start, end):

@@ -48,7 +48,7 @@ def forget(
 @inlined
 def refresh_port(ports: Any, at: Any, k_ports: Any) -> Any:
     """Copy the program's latest value to a row of the detector; make the program's row ABSENT if it is
-    spoiled or has another key now.  Returns whether the program follows the row.
+    spoiled or has another key now. Returns whether the program follows the row.
     """
     if k_ports[at].spoiled or k_ports[at].key != ports[at].key:
         k_ports[at].state = _ABSENT
@@ -62,8 +62,8 @@ def drop_spoiled(
     k_flows: Any, k_more: Any, k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any, wanting: Any,
 ) -> Any:  # fmt: skip
     """For the flows of these reports, make rows ABSENT that the program can no longer follow, and merge their
-    counts.  Other rows of the detector get the program's latest values back, since the detector has
-    overwritten them with values of older reports.  `wanting` (uint8 [n]) gets 1 for each report of which the
+    counts. Other rows of the detector get the program's latest values back, since the detector has
+    overwritten them with values of older reports. `wanting` (uint8 [n]) gets 1 for each report of which the
     program lacks rows; returns the number of these reports.
     """
     n = U64(0)

@@ -56,8 +56,8 @@ def merge_source(
 ) -> None:
     """Add the reports in sequence up to `received` to a source of the detector.
 
-    `came_up`: the detector has seen all reports that were passed up before them.  If `merge_sources` was
-    ahead of that, the difference is taken back, and the window restored.  Reports after a suspect confirm it,
+    `came_up`: the detector has seen all reports that were passed up before them. If `merge_sources` was
+    ahead of that, the difference is taken back, and the window restored. Reports after a suspect confirm it,
     since the program follows a source that was silent from its first report on.
     """
     m = merged[at]
@@ -111,7 +111,7 @@ def merge_marked(
 def install_sources(
     reports: Any, at_source: Any, sources: Any, knobs: Any, k_sources: Any, merged: Any
 ) -> None:  # fmt: skip
-    """Let the program follow the sequence numbers of these reports' sources.  `at_source`, uint32 [frames]:
+    """Let the program follow the sequence numbers of these reports' sources. `at_source`, uint32 [frames]:
     row of the source if the program follows it already, else NOWHERE.
     """
     mask = U64(len(sources)) - U64(1)

@@ -46,7 +46,7 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
     """Frames of a capture file (`-`: standard input), in batches that stay valid.
 
     Raises PcapError: at once if the file is missing or not a capture, or after the last good frame if it is
-    damaged.  Use `PcapReader` to read damaged files without an error.
+    damaged. Use `PcapReader` to read damaged files without an error.
     """
     reader = PcapReader(source, frames_per_batch=frames_per_batch)
 

@@ -91,7 +91,7 @@ def put_back(ring: Any, start: Any, tag: Any) -> None:
 def complete(ring: Any, start: Any, length: Any) -> Any:
     """Complete an offloaded checksum; 1 if there was one.
 
-    The virtio_net_hdr before the frame says where (csum_start, csum_offset).  The field holds the sum
+    The virtio_net_hdr before the frame says where (csum_start, csum_offset). The field holds the sum
     of the pseudo header; sums of 16 bits may be taken of the words as they stand in memory (RFC 1071).
     """
     if not (U64(ring[start - _VNET]) & _NEEDS_CHECKSUM):

@@ -14,8 +14,8 @@ def udp_frames(batch: FrameBatch) -> FrameBatch:
     """A copy of `batch` in which payloads (Link.UDP_PAYLOAD) have Ethernet, IP and UDP headers; others stay.
 
     The source address and both ports are the frame's; what a socket does not know is 0 (MAC addresses) or
-    loopback (destination address).  The IPv4 header checksum is right; the UDP
-    checksum is 0, none, also over IPv6 (RFC 6935).  A payload too long for UDP is cut as by a snap length.
+    loopback (destination address). The IPv4 header checksum is right; the UDP
+    checksum is 0, none, also over IPv6 (RFC 6935). A payload too long for UDP is cut as by a snap length.
     """
     frames = batch.frames
     out = frames.copy()

@@ -158,7 +158,7 @@ def put_be64(buf: Any, at: Any, value: Any) -> None:
 def put_controls(controls: Any, at: Any, segment: Any, source: Any, hi: Any, lo: Any) -> Any:
     """Write the control messages of a train (`segment` bytes each; 0: none) from a source; their length.
 
-    `source` is 0 for none, else 4 or 6.  Layouts: cmsg(3), ip(7) IP_PKTINFO, ipv6(7) IPV6_PKTINFO.
+    `source` is 0 for none, else 4 or 6. Layouts: cmsg(3), ip(7) IP_PKTINFO, ipv6(7) IPV6_PKTINFO.
     """
     first = at
     if segment:
@@ -210,7 +210,7 @@ def plan(base: Any, frames: Any, i: Any, most: Any, source: Any, messages: Any, 
          controls: Any, ends: Any) -> Any:  # fmt: skip
     """Fill `messages` for sendmmsg(2) with trains of at most `most` frames from frame `i` on; their number.
 
-    `ends[m]` is the frame after message m.  Frames that are adjacent in memory share an iovec.
+    `ends[m]` is the frame after message m. Frames that are adjacent in memory share an iovec.
     """
     m, v = 0, 0
     while m < len(messages) and i < len(frames) and v + most <= len(iovecs):

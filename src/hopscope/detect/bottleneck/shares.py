@@ -181,7 +181,7 @@ def of_flow(
 ) -> list[HopShare]:
     """The hops of one flow by their share of its `latest` or `mean` latency, largest first.
 
-    `gauges` are (occupancy, utilisation) of places without distributions.  Hops without a latency come
+    `gauges` are (occupancy, utilisation) of places without distributions. Hops without a latency come
     last, in path order.
     """
     shares = [

@@ -12,9 +12,9 @@
 `tally`               uint64 [TALLY]: FULL, hops for which the table had no row; EVICTIONS
 ===================== ==========================================================================
 
-A row belongs to the network whose report or packet created it.  If the table has no room for a new key, the
+A row belongs to the network whose report or packet created it. If the table has no room for a new key, the
 key replaces one of CANDIDATES rows that its hash selects: a silent row, else a row of the network with the
-most candidates (see `find_worst`).  Hash keys are secret, so no sender can choose the candidates.
+most candidates (see `find_worst`). Hash keys are secret, so no sender can choose the candidates.
 """
 
 from __future__ import annotations
@@ -157,9 +157,9 @@ def add_queue(
 def find_worst(rows: Any, home: Any, owner: Any, now: Any) -> Any:
     """Row to replace with a new row of `owner`, for a search that begins at `home`; NOT_FOUND: none.
 
-    A silent candidate is replaced first.  Else let N be the candidates that `owner` would have with the new
-    row.  An unsteady row is replaced if its owner has at least N candidates; else a steady row, if its owner
-    has more than STEADY times N.  In either case it is a row of the owner with the most candidates.
+    A silent candidate is replaced first. Else let N be the candidates that `owner` would have with the new
+    row. An unsteady row is replaced if its owner has at least N candidates; else a steady row, if its owner
+    has more than STEADY times N. In either case it is a row of the owner with the most candidates.
     """
     mask = U64(len(rows)) - U64(1)
     count = min(CANDIDATES, len(rows))

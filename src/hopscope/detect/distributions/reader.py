@@ -41,7 +41,7 @@ class ShardCounts:
     def since(self, before: ShardCounts | None) -> ShardCounts | None:
         """Counts added after `before`; None if a count decreased, so that this does not continue `before`.
 
-        Values that a row counted between `before` and its reuse for another queue are unknown.  `highest` is
+        Values that a row counted between `before` and its reuse for another queue are unknown. `highest` is
         still that of all values, and therefore an upper bound.
         """
         rows, bins = self.rows.copy(), self.bins.copy()
@@ -89,7 +89,7 @@ def bounds(edges: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def copy_region(region: Region, shard: int) -> ShardCounts:
-    """Copy a region.  A value counted during the copy may be missing from some of the numbers.  Rows that are
+    """Copy a region. A value counted during the copy may be missing from some of the numbers. Rows that are
     reused for another queue during the copy are left out.
     """
     rows, bins = region["rows"], region["bins"].reshape(-1, DISTRIBUTED, BINS)

@@ -30,8 +30,8 @@ def hold(
 ) -> Any:  # fmt: skip
     """Copy frames from the row `first` on to `position` (bytes written so far), but not beyond `limit`.
 
-    Returns the row of the first frame that did not fit, and the new position.  If all frames fit, that row is
-    the number of frames, and the reports are numbered.  `high`: the worker, in the highest bits of a number.
+    Returns the row of the first frame that did not fit, and the new position. If all frames fit, that row is
+    the number of frames, and the reports are numbered. `high`: the worker, in the highest bits of a number.
     """
     n = U64(len(frames))
     room = U64(len(data))

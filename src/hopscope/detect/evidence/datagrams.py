@@ -1,9 +1,9 @@
-"""The newest datagrams of a worker, in a ring of bytes.  An event may be found later than its report arrives:
-by another process, or when the postcards of a path are complete.  The ring still has the report's bytes then.
+"""The newest datagrams of a worker, in a ring of bytes. An event may be found later than its report arrives:
+by another process, or when the postcards of a path are complete. The ring still has the report's bytes then.
 
 A writer copies all datagrams of a batch, and writes into the batch where each is: `packet` of a report
-becomes the *number* of its datagram.  The writer never waits; it moves BEGIN before it overwrites bytes, so a
-reader that has copied a datagram sees whether it was overwritten meanwhile.  After a kill, a new writer
+becomes the *number* of its datagram. The writer never waits; it moves BEGIN before it overwrites bytes, so a
+reader that has copied a datagram sees whether it was overwritten meanwhile. After a kill, a new writer
 continues where the old one ended.
 """
 

@@ -1,10 +1,10 @@
 """The memory of evidence: the newest reports that caused notable events, in a ring of bytes of fixed size.
 
-A ring of entries says which event each report belongs to.  There is one writer.  It moves `BEGIN` before it
-overwrites bytes, so a reader that has copied a report sees whether it was overwritten meanwhile.  It stores a
+A ring of entries says which event each report belongs to. There is one writer. It moves `BEGIN` before it
+overwrites bytes, so a reader that has copied a report sees whether it was overwritten meanwhile. It stores a
 checksum of each report, which shows whether a power failure left it incomplete.
 
-A report consists of its REPORT, its HOPs, and its datagrams.  A datagram consists of its FRAME, the name of
+A report consists of its REPORT, its HOPs, and its datagrams. A datagram consists of its FRAME, the name of
 its dialect, and its bytes; `offset` is 0, or the hop of the postcard for a path joined from postcards.
 """
 
@@ -44,8 +44,8 @@ def evidence_path(folder: Path, shard: int) -> Path:
 
 
 def open_evidence(regions: Path | None, shard: int, size: int, data: Path | None = None) -> Region | None:
-    """The region of a shard, continued from the copy in `data` that a stopped collector left.  Without a
-    folder of regions, as in a replay, the file in `data` is the region itself.  None: evidence is off.
+    """The region of a shard, continued from the copy in `data` that a stopped collector left. Without a
+    folder of regions, as in a replay, the file in `data` is the region itself. None: evidence is off.
 
     Raises RegionError.
     """

@@ -17,8 +17,8 @@ CLOSE_SECONDS = 5.0
 class EvidenceSaver:
     """Writes new evidence of a region to `path` every `seconds`, in a thread of its own; 0: only at the end.
 
-    The file is a region like the one in memory.  The checksums of the reports show what a power failure left
-    incomplete.  The writer of the region does not wait for the disk; `close` does.
+    The file is a region like the one in memory. The checksums of the reports show what a power failure left
+    incomplete. The writer of the region does not wait for the disk; `close` does.
     """
 
     def __init__(self, region: Region, path: Path, seconds: float, notify: Callable[[str], object]) -> None:

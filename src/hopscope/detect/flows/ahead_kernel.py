@@ -1,11 +1,11 @@
 """Prefetches the flows of the next reports, in collector and sink, so that cache misses overlap with work.
 
 While a report is processed, the flow and hops of the report AHEAD rows later are prefetched, and the row of
-tags of the report AHEAD rows after that.  The collector prefetches for AHEAD reports at once, since the
+tags of the report AHEAD rows after that. The collector prefetches for AHEAD reports at once, since the
 processor then computes their hashes in parallel: with 100,000 flows a report takes a tenth less CPU time than
-one by one.  It also prefetches the rows of their queues and ports: with 5,000 switches and 100,000 flows,
+one by one. It also prefetches the rows of their queues and ports: with 5,000 switches and 100,000 flows,
 decoding and detection of a report of 3 hops and 8 fields take 143-165 ns instead of 224-318; with 20 switches
-they take no longer than before.  For longer paths it prefetches the hops in the pool: 430 ns instead of 584
+they take no longer than before. For longer paths it prefetches the hops in the pool: 430 ns instead of 584
 for 12 hops.
 
 ===================== ==========================================================================
@@ -28,7 +28,7 @@ from .flow_cache_kernel import INLINE, POOL, ROW_WORDS, WAY, hop_at, match, tag_
 AHEAD = U64(4)
 """Reports between the prefetch of a flow and its use.
 
-A core can wait for about sixteen cache lines at a time.  In the sink, with 100,000 flows, 5 hops and 4
+A core can wait for about sixteen cache lines at a time. In the sink, with 100,000 flows, 5 hops and 4
 instructions, an update takes 1.71 times as long as decoding with this value, and 1.83 times if a block of 32
 is prefetched at once.  4 and 8 perform alike.
 """

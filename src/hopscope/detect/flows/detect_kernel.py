@@ -103,7 +103,7 @@ def steady_reports(
     batch.
 
     Returns (that report, events so far, row of its source, whether there is room for its events); if there is
-    room, its sequence number has been checked.  This loop is separate because it keeps fewer values alive
+    room, its sequence number has been checked. This loop is separate because it keeps fewer values alive
     than a loop that also calls the slow path: with decoding, a report of 6 hops and 8 fields takes 125 ns
     instead of 131.
     """
@@ -147,9 +147,9 @@ def update_kernel(
 ) -> Any:  # fmt: skip
     """Process reports from `start` on. Returns (first report not processed, events written).
 
-    Stops before a report whose events might not fit.  `limits` are METRICS rows for all switches, then
-    METRICS rows for each switch in `overrides`.  Their `change` is T + 1 (a difference of at least this is a
-    change), or 0 if detection is off, so that every value is reported.  `bounds` is uint64 [metric][T, 2T,
+    Stops before a report whose events might not fit. `limits` are METRICS rows for all switches, then
+    METRICS rows for each switch in `overrides`. Their `change` is T + 1 (a difference of at least this is a
+    change), or 0 if detection is off, so that every value is reported. `bounds` is uint64 [metric][T, 2T,
     above] of the lowest of these limits, for `fast_path_kernel`: a value within them is within the limits of
     every switch.
     """

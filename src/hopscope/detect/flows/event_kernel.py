@@ -234,8 +234,8 @@ def check_limits(
 ) -> Any:
     """Events of a value that is new, differs from its stored value by more than T, or crosses a limit.
 
-    `has` is 0 without a stored value, `alarm` 0 unless it is raised.  Returns (events so far, stored value,
-    alarm).  Not inlined: the fast path does not call this.
+    `has` is 0 without a stored value, `alarm` 0 unless it is raised. Returns (events so far, stored value,
+    alarm). Not inlined: the fast path does not call this.
     """
     limit = limits[base + metric]
     time_ns = reports[i].time_ns

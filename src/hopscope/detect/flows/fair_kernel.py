@@ -1,7 +1,7 @@
 """Fair shares of the tables of ports and sources, whose rows any sender of reports can create.
 
-A row belongs to the source that created it: the hash of its IPv4 address, or of its IPv6 /64.  If a new key
-finds no room, it replaces a row of a source that holds more rows than its own.  Rows with few samples are
+A row belongs to the source that created it: the hash of its IPv4 address, or of its IPv6 /64. If a new key
+finds no room, it replaces a row of a source that holds more rows than its own. Rows with few samples are
 replaced first, so that neither one source nor many small ones displace those that report steadily.
 
 ===================== ==========================================================================

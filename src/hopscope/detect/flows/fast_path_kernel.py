@@ -1,9 +1,9 @@
 """Kernels of the fast path: a report of a known flow, on its known path, that causes no event.
 
-Most reports are of this kind.  `is_steady` only reads: the path is the stored one, every row of the port
+Most reports are of this kind. `is_steady` only reads: the path is the stored one, every row of the port
 table is where the hop's hint says, every value is within T of the stored one and below its limit, no alarm is
-raised.  `commit` then only writes.  All other reports take the slow path (`slow_path_kernel.take_report`),
-which handles every case.  With the slow path alone, a report of 3 hops and 8 fields takes 78 ns, since LLVM
+raised. `commit` then only writes. All other reports take the slow path (`slow_path_kernel.take_report`),
+which handles every case. With the slow path alone, a report of 3 hops and 8 fields takes 78 ns, since LLVM
 keeps about sixty values alive and spills them; with the fast path it takes 51 ns.
 
 ===================== ==========================================================================
@@ -137,8 +137,8 @@ def later_hops_are_steady(
     states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any, last: Any, own: Any,
     bounds: Any, knobs: Any,
 ) -> Any:  # fmt: skip
-    """`hops_are_steady` for the hops of a flow that are in the pool.  As a separate function, it costs paths
-    of at most 8 hops only one comparison.  With decoding, a report of 12 hops and 8 fields takes 230-260 ns,
+    """`hops_are_steady` for the hops of a flow that are in the pool. As a separate function, it costs paths
+    of at most 8 hops only one comparison. With decoding, a report of 12 hops and 8 fields takes 230-260 ns,
     and 480-570 on the slow path; with 1 field 140-150, and 330-380.
     """
     return hops_are_steady(states, at, ports, hops, first, m, last, own, bounds, knobs)

@@ -1,7 +1,7 @@
 """Kernels of the flow table: set-associative rows of 12 ways, least recently used evicted.
 
 A row's tags, LRU ranks and version are one cache line, passed as 16 words of 32 bits: 12 tags, 3 words of
-four ranks each (0: most recently used), the version.  An empty tag is 0.
+four ranks each (0: most recently used), the version. An empty tag is 0.
 
 ===================== ==========================================================================
 `tags`                uint32 [rows * 16]: the rows

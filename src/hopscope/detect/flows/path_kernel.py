@@ -179,7 +179,7 @@ def new_path(
 ) -> Any:
     """Store a path that differs from flow f's, and report it by its `status`. Returns events so far.
 
-    An incomplete path of a flow without a path is NEW_KEY once, and stays PROVISIONAL.  The first WHOLE path
+    An incomplete path of a flow without a path is NEW_KEY once, and stays PROVISIONAL. The first WHOLE path
     is NEW_KEY again; each later one is PATH_CHANGE.
     """
     flow = flows[f]

@@ -200,7 +200,7 @@ def steady_values(stored: Any, change: Any, above: Any, alarm: Any) -> Any:
     """Range of values that cause no event: the lowest value, and the number of values (0: none).
 
     The fast path compares a value of a queue, buffer or port with these two numbers instead of the stored
-    value, its state, its alarm, T and the limit.  With decoding, a report of 8 fields takes 80-83 ns with 3
+    value, its state, its alarm, T and the limit. With decoding, a report of 8 fields takes 80-83 ns with 3
     hops (instead of 85-88), and 115-121 ns with 6 (instead of 127-132).
     """
     if alarm or change == U64(0):

@@ -1,12 +1,12 @@
 """Kernels of the source table: lost, duplicate and reordered reports, by sequence number.
 
 Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32; in Report 0.5
-each (source address, hw id).  Compared with the highest number so far, a report is
+each (source address, hw id). Compared with the highest number so far, a report is
 
-* the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event.  Exception:
+* the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event. Exception:
   a number below 64 that is more than 2^16 ahead, since a restart is more likely than such a loss;
 * less than 64 behind: a duplicate, or reordered; a reordered report reduces the number of lost ones by one;
-* anywhere else: a suspect, counted as reordered.  If another number less than 64 away from it arrives before
+* anywhere else: a suspect, counted as reordered. If another number less than 64 away from it arrives before
   the old numbering continues, the source has restarted its numbering, and nothing was lost; else it was a
   stray.
 

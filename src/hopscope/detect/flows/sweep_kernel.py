@@ -1,8 +1,8 @@
 """Kernels of the periodic work: live values are pushed, idle keys expire, silent sources are reported.
 
 Each call processes a slice of a table and returns (row to continue with, events written); it stops before a
-row whose events might not fit.  If the clock was set back, a row's time may be in the future; it is set to
-now, since nothing of the row would be due until then.  At the end (`idle_ns` below 0) every flow leaves, and
+row whose events might not fit. If the clock was set back, a row's time may be in the future; it is set to
+now, since nothing of the row would be due until then. At the end (`idle_ns` below 0) every flow leaves, and
 every alarm is cleared.
 
 ===================== ==========================================================================

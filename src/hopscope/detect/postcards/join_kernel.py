@@ -1,8 +1,8 @@
 """Kernels that join postcards: held by packet, put in order, emitted as one path.
 
-Packets are in a ring in the order of their first postcards.  Their numbers only grow, from HEAD (the oldest
+Packets are in a ring in the order of their first postcards. Their numbers only grow, from HEAD (the oldest
 that is remembered) over DUE (the oldest that may still wait) to TAIL; a packet's position is its number
-modulo the length of the ring.  An index with rows of eight ways finds a packet.  Postcards are in a pool;
+modulo the length of the ring. An index with rows of eight ways finds a packet. Postcards are in a pool;
 those of a packet are linked from the newest to the oldest.
 
 ===================== ==========================================================================
@@ -218,8 +218,8 @@ def came_in_by(hop: Any) -> Any:
 
 @inlined
 def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any, port: Any) -> Any:
-    """Whether the packet has no postcard of this node with this TTL and this ingress port.  Ingress ports are
-    compared if both postcards have one.  In a loop, TTL or port differ.
+    """Whether the packet has no postcard of this node with this TTL and this ingress port. Ingress ports are
+    compared if both postcards have one. In a loop, TTL or port differ.
     """
     at = packet.last
     for _ in range(packet.count):
@@ -241,7 +241,7 @@ def join_kernel(
 ) -> Any:  # fmt: skip
     """Process reports, mark those that are held back or late, then advance the clock to `until`, ns.
 
-    Paths that are due are written to `rows`, `row_hops` and `row_numbers`.  `narrow` and `wide`: time after
+    Paths that are due are written to `rows`, `row_hops` and `row_numbers`. `narrow` and `wide`: time after
     which ingress times of 32 and 64 bits wrap, ns; 0: they are not comparable.
     """
     mask = U64(len(packets)) - U64(1)

@@ -1,13 +1,13 @@
 """Postcards of one packet joined into one path.
 
-In INT-MX and INT-XD every node sends its own report (a postcard) about a packet.  Postcards of one packet
-have the same flow and the same `packet_id`, and arrive within a window.  `Joiner` holds them, in fixed
+In INT-MX and INT-XD every node sends its own report (a postcard) about a packet. Postcards of one packet
+have the same flow and the same `packet_id`, and arrive within a window. `Joiner` holds them, in fixed
 memory, and emits one row per packet.
 
-* A path is complete if the topology leads from host to host over its hops.  Without a topology, it is
+* A path is complete if the topology leads from host to host over its hops. Without a topology, it is
   complete if it has two hops or more, no TTL is missing, and its flow had no longer path in the last 10 s
   that has, in addition, a first or last hop (or any hop, if TTLs do not distinguish hops).
-* Its row has Flag.JOINED, its hops in path order, and Flag.INCOMPLETE if it is not complete.  A single
+* Its row has Flag.JOINED, its hops in path order, and Flag.INCOMPLETE if it is not complete. A single
   postcard is emitted as it arrived, with Flag.INCOMPLETE.
 * Hops are ordered by the topology, else by falling TTL, else by ingress time if clocks are comparable, else
   by arrival.
@@ -70,8 +70,8 @@ class Joiner:
     """Report batches in, report batches out; other reports pass through, unchanged and in order.
 
     With `held`, a waiting postcard stays in its batch, with Flag.HELD: detection processes its sequence
-    number and its flags at once.  Without, it leaves the batch.  `counters` is an array in the order of
-    `counters.COUNTERS`; the joiner adds to it.  The keys of the hash table are derived from `secret`.  Raises
+    number and its flags at once. Without, it leaves the batch. `counters` is an array in the order of
+    `counters.COUNTERS`; the joiner adds to it. The keys of the hash table are derived from `secret`. Raises
     LinksError for an invalid file `settings.links`.
     """
 
@@ -93,7 +93,7 @@ class Joiner:
     def update(self, batch: ReportBatch, clock: Clock | None = None) -> Iterator[ReportBatch]:
         """Yield the reports that pass through, then the paths that are due by the times of the postcards.
 
-        `clock` is the clock of the batch's dialect, already applied (`wire.timing`).  With `held`, flags are
+        `clock` is the clock of the batch's dialect, already applied (`wire.timing`). With `held`, flags are
         written into the batch.
         """
         if not self.settings.enabled:
@@ -149,8 +149,8 @@ def join(
 ) -> Iterator[ReportBatch]:
     """Batches of decoded reports with the postcards of each packet joined, up to the last one.
 
-    `settings` are further fields of `PostcardSettings`.  Each batch is followed by a batch of the paths that
-    became due.  Paths have no frame: their `packet` (with the batch's `first_packet`) is that of their last
+    `settings` are further fields of `PostcardSettings`. Each batch is followed by a batch of the paths that
+    became due. Paths have no frame: their `packet` (with the batch's `first_packet`) is that of their last
     postcard.
     """
     joiner = Joiner(PostcardSettings(window_ms=window_ns / 1e6, **settings))

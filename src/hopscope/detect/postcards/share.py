@@ -3,12 +3,12 @@
 The hash of a postcard's 5-tuple gives its *slot*; a table says whether this member owns the flows of a slot.
 A worker puts postcards of other members' flows into a report queue of its own, `worker-N.postcards`, from
 which the `cluster` process sends them on (`cluster.exchange`), and marks them as held: this member's detector
-only checks their sequence numbers, and writes events of their drops and congestion.  Postcards from other
+only checks their sequence numbers, and writes events of their drops and congestion. Postcards from other
 members are in the queue `cluster.postcards`, which the detector merges like the queue of one more worker;
 there `spare` is 1, and only the paths count.
 
 The hash is multilinear (`base.keyed_kernel`), with the published keys `hash_keys(SEED, KEYS)`, so that all
-members compute the same hash.  A sender that knows this can choose flows that one member owns.
+members compute the same hash. A sender that knows this can choose flows that one member owns.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class Share:
     def look(self, now_ns: int) -> None:
         """Decide whether `give` uses the table: only if the `cluster` process has renewed it recently.
 
-        `now_ns` is on the monotonic clock.  Call this several times per second.
+        `now_ns` is on the monotonic clock. Call this several times per second.
         """
         self._now = self._mine if now_ns - int(self._alive[0]) < ALIVE_NS else self._all
 
     def give(self, batch: ReportBatch, clock: Clock, now_ns: int) -> tuple[int, int]:
         """Put postcards of other members' flows into the queue, and mark them as held in the batch.
 
-        Times of the batch are ns by `clock`; `now_ns` is on the monotonic clock.  Returns the number of these
+        Times of the batch are ns by `clock`; `now_ns` is on the monotonic clock. Returns the number of these
         postcards, and how many of them found no room.
         """
         if len(batch) > len(self._rows):

@@ -1,7 +1,7 @@
 """Kernels of alarms with hysteresis in the sink: RAISED above one limit, CLEARED below another.
 
 The state is kept as in the collector: a hop's latency in HOP_STATE, a flow's in FLOW, queues and links in the
-port table.  A packet without an event is handled here only while an alarm is raised (`knobs[ALARMED]`), so
+port table. A packet without an event is handled here only while an alarm is raised (`knobs[ALARMED]`), so
 that hysteresis costs the fast path one test.
 
 ===================== ==========================================================================

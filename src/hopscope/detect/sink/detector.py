@@ -38,12 +38,12 @@ class SinkDetector:
     """State of one shard of the sink (SmartNIC INT sink, III-B and III-C). Used instead of `Detector`.
 
     `folder` holds the regions `worker-SHARD.flows`, `.distributions`, the rings `.sink-events` and
-    `.evictions`, and `control.region`; files that exist and have the same settings are continued.  None:
-    private memory.  `counters` is an array in the order of `counters.COUNTERS`; the detector adds to it.
+    `.evictions`, and `control.region`; files that exist and have the same settings are continued. None:
+    private memory. `counters` is an array in the order of `counters.COUNTERS`; the detector adds to it.
 
-    A packet is a row without a report, with a flow and a stack of INT metadata.  The means of a hop cover the
+    A packet is a row without a report, with a flow and a stack of INT metadata. The means of a hop cover the
     packets since its set of measures last changed: `state` in HOP_STATE has the set, `samples` the number of
-    packets.  A hop that left the path is forgotten.  The rings never wait for readers: a reader loses records
+    packets. A hop that left the path is forgotten. The rings never wait for readers: a reader loses records
     that are overwritten before it reads them, and counts the loss itself.
     """
 
@@ -143,8 +143,8 @@ class SinkDetector:
         """Process packets: flow table, distributions, rings.
 
         Yields blocks of EVENT records for the journal, at most `sink.journal_events` per second, and flow
-        records of at most `sink.journal_flows` flows.  Suppressed records are counted, and are still in the
-        rings.  The journal sets `sequence` and `shard`.  The state is up to date once the iterator is
+        records of at most `sink.journal_flows` flows. Suppressed records are counted, and are still in the
+        rings. The journal sets `sequence` and `shard`. The state is up to date once the iterator is
         exhausted.
         """
         self._read_limits()

@@ -2,8 +2,8 @@
 
 Most packets are of this kind; those with all measures and without an event are left to `usual_packet_kernel`.
 `look` only reads: it checks the path, the measures and the distributions' rows against the hops' hints, and
-compares values with the previous ones and the limits.  Events are written next, while the previous values are
-still stored, and `commit` only writes.  So no loop over the hops contains a call: an update takes 1.83 times
+compares values with the previous ones and the limits. Events are written next, while the previous values are
+still stored, and `commit` only writes. So no loop over the hops contains a call: an update takes 1.83 times
 as long as decoding, and 1.88 times with one pass that writes events as it goes.
 
 ===================== ==========================================================================

@@ -2,9 +2,9 @@
 event.
 
 A loop of its own keeps fewer values alive than one that also calls the slow path; it need not test for each
-measure; and it compares node and values of a hop with the stored ones in one operation.  A packet of 5 hops
+measure; and it compares node and values of a hop with the stored ones in one operation. A packet of 5 hops
 takes 81 ns with 1,000 flows and 97 ns with 50,000; with `fast_path_kernel`, which handles all other packets
-on known paths, 109 and 126 ns.  Writing state and distributions with vector instructions, too, gained
+on known paths, 109 and 126 ns. Writing state and distributions with vector instructions, too, gained
 nothing.
 
 ===================== ==========================================================================

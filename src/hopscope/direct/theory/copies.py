@@ -29,7 +29,7 @@ def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: f
     """Query outcomes if every key is reported `reports` times, each into one of N slots at random.
 
     A key's reports arrive together, so a later key overwrites a slot with a probability of its mean number of
-    copies divided by the slots.  Slots that no report reached belong to other keys, and may match like
+    copies divided by the slots. Slots that no report reached belong to other keys, and may match like
     overwritten ones.
     """
     if reports < 1:

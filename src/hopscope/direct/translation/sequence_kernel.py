@@ -4,16 +4,16 @@ Relative to the highest number of its reporter, modulo 2^8 or 2^32, a report is
 
 * the next, or ahead by no more than `limits[AHEAD]`: the numbers between are lost for now;
 * behind by less than the window: a duplicate, or late, which reduces the lost ones by one;
-* elsewhere: a suspect, rejected as stale.  If another report follows it by less than 64, the reporter has
+* elsewhere: a suspect, rejected as stale. If another report follows it by less than 64, the reporter has
   restarted its numbering, and nothing was lost.
 
-Simple reporters do not ask for retransmission.  If one of them sends 0 or 1 again, it has restarted, provided
-that it has sent 64 reports since, or nothing for a second.  A reporter that has only ever sent 0 does not
-number its reports.  A reporter is an address and a UDP port.
+Simple reporters do not ask for retransmission. If one of them sends 0 or 1 again, it has restarted, provided
+that it has sent 64 reports since, or nothing for a second. A reporter that has only ever sent 0 does not
+number its reports. A reporter is an address and a UDP port.
 
 Reporters are in sets of eight rows, which a hash with secret keys chooses. In a full set, a new reporter gets
 the row of one that was silent for `limits[IDLE_NS]`, else of the network (IPv4 address, IPv6 /64) with the
-most rows of the set, if that has more rows than the new reporter's network would have.  So one host with many
+most rows of the set, if that has more rows than the new reporter's network would have. So one host with many
 ports does not keep others out.
 
 `seen` is one ring of bits per reporter: bit (number mod window) says that the number has been received.

@@ -1,6 +1,6 @@
 """Slack, Mattermost and compatible services: messages in a channel, through an incoming webhook.
 
-A message is its `text`, which all of them show; Slack shows `blocks` instead.  Names of nodes and ports can
+A message is its `text`, which all of them show; Slack shows `blocks` instead. Names of nodes and ports can
 neither mention anyone nor be links: `&`, `<` and `>` are escaped, and an invisible space follows `@`.
 """
 

@@ -1,7 +1,7 @@
 """ClickHouse: events as RowBinary over HTTP, with roll-ups by minute that the server keeps.
 
 Each block is one INSERT with the block's id as its deduplication token: current servers insert a copy neither
-into the events nor into the roll-ups.  Older servers insert it again; the table then has equal rows until it
+into the events nor into the roll-ups. Older servers insert it again; the table then has equal rows until it
 merges them, and `SELECT … FINAL` returns each event once.
 """
 

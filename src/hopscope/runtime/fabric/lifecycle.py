@@ -60,7 +60,7 @@ def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[
     """Make a fabric, and return once its switches and its collector work.
 
     `notify` gets a line before each step; `turn` is called repeatedly meanwhile.
-    The remains of a killed run of the same name are removed first.  If a step fails, everything is removed.
+    The remains of a killed run of the same name are removed first. If a step fails, everything is removed.
     Raises HopscopeError.
     """
     namespaces.require_root()

@@ -1,6 +1,6 @@
 """The two processes of a fabric, in the background: `python -m hopscope.runtime.fabric.process ROLE NAME`.
 
-`switches` moves frames; `collector` is a supervised collector that takes the labels.  Both write a log into
+`switches` moves frames; `collector` is a supervised collector that takes the labels. Both write a log into
 the fabric's folder (`ROLE.log`), and create a file there (`ROLE.ready`) once they work. SIGTERM ends them.
 """
 

@@ -1,8 +1,8 @@
 """Writes the events of a shard into its journal and its ring, even while the disk does not accept them.
 
 With a thread, the writer never touches the disk in the caller's thread: forwarding, detection, live state and
-alerts go on while the disk hangs.  Events go into the ring, where readers see them, and the thread reads them
-from there like any other reader.  Without a thread (replays, the library, the end of a process), events go to
+alerts go on while the disk hangs. Events go into the ring, where readers see them, and the thread reads them
+from there like any other reader. Without a thread (replays, the library, the end of a process), events go to
 the journal first.
 
 While the disk is full, broken or slow, events wait in the ring. Events that are overwritten there before they
@@ -53,8 +53,8 @@ class EventWriter:
     """Numbers the events of one shard and writes them to `journal` and `ring`; either may be None.
 
     Without a ring, a failed write raises JournalFull. `ring` may be that of a killed writer: events that are
-    only in the ring or only in the journal are copied to the other.  `thread`: a separate thread writes the
-    journal.  `notify` gets a line when the disk begins to fail, and when all events are written again.
+    only in the ring or only in the journal are copied to the other. `thread`: a separate thread writes the
+    journal. `notify` gets a line when the disk begins to fail, and when all events are written again.
     """
 
     def __init__(

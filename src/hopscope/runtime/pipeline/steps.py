@@ -223,7 +223,7 @@ def _tallied(kernel: ModuleType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 class Pipeline(Steps):
     """Decodes frames, joins postcards (if `joining`), detects, runs the stages, writes the events to `shard`.
 
-    `distributions`: those that detection or a stage counts, for readers at the end.  `datagrams`: datagrams
+    `distributions`: those that detection or a stage counts, for readers at the end. `datagrams`: datagrams
     held as evidence by the workers, or by `holding`, which gets all batches with postcards.
     """
 

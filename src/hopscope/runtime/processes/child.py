@@ -2,7 +2,7 @@
 
 Supervisor and child share a socket pair of packets; each packet is one JSON object, with open files if
 needed. When the supervisor is gone, the child reads end of file and stops: no child outlives its supervisor
-for longer than its own clean-up takes.  Roles are functions that take a `Child`.
+for longer than its own clean-up takes. Roles are functions that take a `Child`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The detector process: state and events of a collector with several workers.
 
-Reports about one flow or one queue may reach any worker.  Therefore workers only decode; the detector merges
+Reports about one flow or one queue may reach any worker. Therefore workers only decode; the detector merges
 their reports in the order of reception, and runs the pipeline that a single worker would.
 """
 

@@ -51,7 +51,7 @@ class SinkReporter(Stage):
     """Sends the reports of one worker: of packets, events or flows, as `settings.when` says.
 
     Its sequence numbers begin with 0; its hw id is the number of the worker, so that each has a sequence
-    space of its own.  `count` adds to a counter of `detect.counters.COUNTERS`.  Raises CaptureError if the
+    space of its own. `count` adds to a counter of `detect.counters.COUNTERS`. Raises CaptureError if the
     collector's name cannot be resolved.
     """
 

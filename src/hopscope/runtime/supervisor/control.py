@@ -32,7 +32,7 @@ class ControlServer:
     """Answers requests on `folder`/control.sock (mode 0600) from a thread of its own.
 
     `answer` gets a request and its author, and returns further keys of the answer; if it raises ValueError,
-    the answer is that error.  Only this user and root are answered.  A change is logged with its author: the
+    the answer is that error. Only this user and root are answered. A change is logged with its author: the
     process at the other end, and the person or program that it names (`by`).
     """
 

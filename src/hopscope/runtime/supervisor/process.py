@@ -62,7 +62,7 @@ class Supervisor:
     """A collector: `start` it, `turn` it until it should end, `stop` it.
 
     Raises HopscopeError (one line) if it cannot start, or if a process that receives (a worker, the
-    detector; without workers, that of the labels) ended MAX_EXITS times within a minute.  Any other process
+    detector; without workers, that of the labels) ended MAX_EXITS times within a minute. Any other process
     that does so is left stopped for a while: capture goes on.
     """
 

@@ -8,7 +8,7 @@
     its workers go on where those stopped ◄─── sockets, locks, heartbeats of the bypass
     helpers start                              ends
 
-Meanwhile, frames wait in the receive rings, which belong to the sockets.  The request goes over the control
+Meanwhile, frames wait in the receive rings, which belong to the sockets. The request goes over the control
 socket, which also returns the descriptors (SCM_RIGHTS, unix(7)).
 """
 

@@ -13,7 +13,7 @@ ZERO = U64(0)
 def pack(arena: Any, frames: Any, most: Any, out: Any, ends: Any) -> Any:
     """Join the frames of an arena into datagrams of at most `most` bytes; returns their number.
 
-    A longer frame is a datagram by itself.  `out`, uint8, has room for all frames; `ends`, uint64 [frames],
+    A longer frame is a datagram by itself. `out`, uint8, has room for all frames; `ends`, uint64 [frames],
     gets the end of each datagram in it.
     """
     count, begin, at = 0, ZERO, ZERO

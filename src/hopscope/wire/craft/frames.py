@@ -78,11 +78,11 @@ def craft_frames(
     """Frames that decode to these objects in this dialect, one packet after the other.
 
     An object with `report`, or without `int`, is a Telemetry Report in a UDP datagram to `port` (default: the
-    dialect's first) of `collector`; objects with the same `packet` share a datagram.  An object with `int`
-    and no `report` is the packet itself.  An object with `frame`, such as that of a rejected packet, stands
-    for these bytes.  A packet that is missing between two numbers becomes a frame that is not a report,
+    dialect's first) of `collector`; objects with the same `packet` share a datagram. An object with `int`
+    and no `report` is the packet itself. An object with `frame`, such as that of a rejected packet, stands
+    for these bytes. A packet that is missing between two numbers becomes a frame that is not a report,
     unless
-    `renumber`.  Missing keys have defaults.  Raises CraftError, which names the object and the key.
+    `renumber`. Missing keys have defaults. Raises CraftError, which names the object and the key.
     """
     work = _Work(dialect, dialect.ports[0] if port is None else port, number_of(collector), renumber)
     for packet, group in _packets(objects, renumber):

@@ -63,7 +63,7 @@ def report_objects(
     bytes of its frame.
 
     A path of postcards (`detect.postcards`) has `path`, `complete` or `incomplete`; if it was joined from
-    several postcards, it has no `source` and no `report`.  `batch` must have been decoded from `frames` with
+    several postcards, it has no `source` and no `report`. `batch` must have been decoded from `frames` with
     `dialect`, since rejected headers are read again.
     """
     rejected = _Rejected(frames, dialect)

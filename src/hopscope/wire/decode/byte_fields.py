@@ -1,7 +1,7 @@
 """The bytes of a report, field by field, from the declarations that the decoders use.
 
-`explained` walks from the report's header into its packet, to the end of its telemetry.  It never fails: if
-bytes contradict the header before them, the rest is one field, with the reason.  Every byte is in a field
+`explained` walks from the report's header into its packet, to the end of its telemetry. It never fails: if
+bytes contradict the header before them, the rest is one field, with the reason. Every byte is in a field
 that has no fields itself; two fields share a byte only if they are parts of it.
 """
 

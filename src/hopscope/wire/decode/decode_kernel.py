@@ -83,7 +83,7 @@ def payload(
 @inlined
 def datagram(buf: Any, start: Any, end: Any, bound: Any, version: Any, table: Any) -> Any:
     """The results of `outer` for the IP packet at `start`, then, for a packet that is not a report, the
-    offset after its headers, the end of its contents, and what begins there.  `bound`: end of what encloses
+    offset after its headers, the end of its contents, and what begins there. `bound`: end of what encloses
     the packet.
     """
     limit = min(end, bound)
@@ -167,7 +167,7 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
 @inlined
 def is_usual_packet(buf: Any, at: Any, end: Any, table: Any) -> Any:
     """Whether an Ethernet frame is certainly not a report: IPv4 without options, to a UDP port that is
-    neither a collector's nor a tunnel's.  `outer` finds the same, but takes 2 ns longer.
+    neither a collector's nor a tunnel's. `outer` finds the same, but takes 2 ns longer.
     """
     return (
         at + PLAIN_BYTES <= end
@@ -253,7 +253,7 @@ def decode_frames(
     """Decode frames from `start` on; returns the frame to continue with if a block is nearly full, else the
     number of frames.
 
-    `counts`, [reports, hops, frames that are not reports], is increased.  `trails` gets the trails of
+    `counts`, [reports, hops, frames that are not reports], is increased. `trails` gets the trails of
     captured packets, uint64 [TRAIL, frames]; if it has no columns, trails are not kept.
     """
     index, first = counts[0], counts[1]

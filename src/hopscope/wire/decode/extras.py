@@ -68,7 +68,7 @@ class Extras:
                 self._by_hop.setdefault(int(record["hop"]), []).append(at)
 
     def of_hop(self, hop: int) -> dict[str, int | str | None]:
-        """{name: value} of a row of the hop block.  A value is a number, None if all bits are set, or
+        """{name: value} of a row of the hop block. A value is a number, None if all bits are set, or
         hexadecimal digits if it is longer than 8 bytes or has no known meaning.
         """
         return dict(map(self._value, self._by_hop.get(hop, ())))

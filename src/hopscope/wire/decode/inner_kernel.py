@@ -66,7 +66,7 @@ def plain(
     unmarked: Any,
 ) -> Any:
     """Read a packet of the usual form: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that is
-    announced by DSCP or port, or (`unmarked`) by the dialect.  Returns how many hops were written from
+    announced by DSCP or port, or (`unmarked`) by the dialect. Returns how many hops were written from
     `first`; OTHER_FORM: `walk` must read it.
     """
     tags, vlan = packet_kernel.NONE, packet_kernel.NONE

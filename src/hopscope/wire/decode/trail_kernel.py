@@ -1,11 +1,11 @@
 """The trail of a packet: the headers that the decoder passed on its way to the packet's INT-MD, IFA or IOAM.
 
-Stripping (`wire/rewrite`) reads it, so that it need not walk again.  A trail is a column of
+Stripping (`wire/rewrite`) reads it, so that it need not walk again. A trail is a column of
 `ReportBatch.trails`: the number of headers and the offset of the shim, then the headers, outermost first; the
-last one carries the INT, or is the IFA header.  With IOAM, there are more after the one that has it.
+last one carries the INT, or is the IFA header. With IOAM, there are more after the one that has it.
 Ethernet headers and the shim are left out, since nothing in them depends on the INT.
 
-The decoder writes the trails of packets that it had to walk.  For a usual packet it writes 0, and stripping
+The decoder writes the trails of packets that it had to walk. For a usual packet it writes 0, and stripping
 finds the two headers from the report: if the decoder wrote them, this would cost 10 of 52 ns per packet, and
 in a third of all processes 50 ns (spilled registers).
 

@@ -1,7 +1,7 @@
 """The packet in most reports: IPv4 or IPv6 without options or fragments, UDP or TCP, and INT-MD.
 
 `read_usual` takes a packet only if all checks of `inner_kernel.plain` pass, reads each word once, and writes
-the row at the end; all other packets, including damaged ones, are left to `plain`.  `usual_packet_kernel`
+the row at the end; all other packets, including damaged ones, are left to `plain`. `usual_packet_kernel`
 also uses `read_after_ip`, for captured packets.
 """
 

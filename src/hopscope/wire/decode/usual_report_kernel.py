@@ -1,7 +1,7 @@
 """The datagram that most switches send: one Report 2.0 without report metadata, around a usual packet.
 
 It has a loop of its own, since LLVM then keeps its values in registers: a report of 3 hops and 8 fields takes
-35 ns, and 44 ns in the loop of `decode_kernel`, which reads all other frames.  IPv6 has a separate loop: in a
+35 ns, and 44 ns in the loop of `decode_kernel`, which reads all other frames. IPv6 has a separate loop: in a
 common one, IPv4 takes 4 ns longer.
 """
 

@@ -259,7 +259,7 @@ def walk(
     plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
     """Read the packet at `at`, where `here` begins (`rules.Next`), into the row; returns how many hops were
-    written from `first`.  `layers` and `vlan`: layers and VLAN id around it.  The trail of a captured packet
+    written from `first`. `layers` and `vlan`: layers and VLAN id around it. The trail of a captured packet
     is written to the working memory.
     """
     limit, depth, tunnel_id, carrier = end, packet.NONE, packet.NONE, packet.NONE

@@ -80,7 +80,7 @@ def parse_published(buf: Any, frames: Any, base: Any, rules: Any, words: Any) ->
     """Records of datagrams with a base header of `base` (2 or 3) bytes, by one rule per opcode, uint64
     [256 * RULE].
 
-    Returns the first frame that is not UDP_PAYLOAD, or the number of frames.  All opcodes are read by rules,
+    Returns the first frame that is not UDP_PAYLOAD, or the number of frames. All opcodes are read by rules,
     without branches, so that mixed traffic causes no mispredictions: fields that an opcode lacks are read,
     too, within its header, which has at least 8 bytes, and masked.
     """
@@ -160,7 +160,7 @@ def parse_sized(buf: Any, frames: Any, words: Any) -> Any:
 def find_payloads(buf: Any, frames: Any, table: Any, out: Any, reasons: Any) -> None:
     """Describe the UDP payloads in frames as FRAME rows of their own, with the sender's address and port.
 
-    `table` is the table of a dialect with the ports to search for.  A frame without such a payload becomes an
+    `table` is the table of a dialect with the ports to search for. A frame without such a payload becomes an
     empty one, and its row of `reasons` has the reason.
     """
     for i in range(len(frames)):

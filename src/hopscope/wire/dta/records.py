@@ -33,7 +33,7 @@ DTA = np.dtype(
 )
 """One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`.
 
-For an Append, `key_at` is the place of its list; for a Key-Increment, `data_at` is that of its counter.  A
+For an Append, `key_at` is the place of its list; for a Key-Increment, `data_at` is that of its counter. A
 row that the parser rejected has opcode, flags and sequence if its base header is complete; all other fields
 are zero.
 """

@@ -33,8 +33,8 @@ def enclose(
 ) -> FrameBatch:
     """Reports (version 5, 10 or 20) for REPORT rows that were read from `frames`, as UDP payloads, in order.
 
-    They are about tracked flows (F), with Ethernet inside; `sequence` is the sequence number of the first.  A
-    frame of another link type gets an Ethernet header of zeros.  In 0.5 and 1.0, the time is the low 32 bits
+    They are about tracked flows (F), with Ethernet inside; `sequence` is the sequence number of the first. A
+    frame of another link type gets an Ethernet header of zeros. In 0.5 and 1.0, the time is the low 32 bits
     of the frame's.
     """
     from ...base.jit import readonly

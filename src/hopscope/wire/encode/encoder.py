@@ -75,15 +75,15 @@ def encode_reports(
     longer than the packet (which was cut); ttl is the one in its IP header (0: 64). int_version (0 none,
     5, 10, 20), instructions, hop_words (0: as instructions imply), remaining_hops, int_flags, domain_id,
     ds_*, and `hops[first_hop : first_hop + hop_count]` in path order make INT; int_mode MX (2.x) writes
-    only the header.  `null` bits of hops write all ones; packet_id is the inner IPv4 packet's
-    identification.  With `carried` OWN_HOP, `hops[first_hop + hop_count]` is the report's metadata, by
-    its `present` bits; with DROP_REASON, it includes queue_id and drop_reason.  A row with `index` > 0
+    only the header. `null` bits of hops write all ones; packet_id is the inner IPv4 packet's
+    identification. With `carried` OWN_HOP, `hops[first_hop + hop_count]` is the report's metadata, by
+    its `present` bits; with DROP_REASON, it includes queue_id and drop_reason. A row with `index` > 0
     (2.0) joins the frame of the row before it.
 
-    `link` is ETHERNET (complete frames, correct lengths and IPv4 checksums) or UDP_PAYLOAD.  `dscp` marks
-    inner packets that carry INT.  `inner_ip` sends inner packets without Ethernet if the version supports
+    `link` is ETHERNET (complete frames, correct lengths and IPv4 checksums) or UDP_PAYLOAD. `dscp` marks
+    inner packets that carry INT. `inner_ip` sends inner packets without Ethernet if the version supports
     this.
-    `udp_checksum` computes the outer UDP checksum; otherwise it is 0, except over IPv6.  Raises ValueError if
+    `udp_checksum` computes the outer UDP checksum; otherwise it is 0, except over IPv6. Raises ValueError if
     a value does not fit its header.
     """
     number = number_of(collector)

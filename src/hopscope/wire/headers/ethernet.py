@@ -148,7 +148,7 @@ def ip_version_of(ethertype: int) -> int:
 def pull_ip(buf: Buffer, version: int, place: Place, *, any_length: bool = False) -> Ip:
     """IPv4 with options or IPv6 with extension headers; bytes after the stated length can no longer be read.
 
-    Fragments are returned as such (`Ip.fragment`).  `any_length`: an IPv4 length of 0 stands for all bytes.
+    Fragments are returned as such (`Ip.fragment`). `any_length`: an IPv4 length of 0 stands for all bytes.
     Raises WireError if the header is cut, is of another version, or states a length below its own.
     """
     start = buf.at

@@ -35,7 +35,7 @@ def label_objects(
 ) -> Iterator[dict[str, Any]]:
     """The objects of a batch, in its order; none for frames without labels.
 
-    `labels` are in path order, as LabelItem; labels of the published code have their own fields.  Rejected
+    `labels` are in path order, as LabelItem; labels of the published code have their own fields. Rejected
     frames have `error` and the bytes of the frame.
     """
     dialect = dialect_of_port(port)

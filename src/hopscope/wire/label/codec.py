@@ -64,8 +64,8 @@ def read_labels(
 ) -> Labelled | None:
     """The labels of a frame, None if it carries none.
 
-    `protocol` is that of the labelled IP packet.  Labels directly follow the IPv4 header with its
-    options or the 40 bytes of IPv6's, in every fragment.  Raises WireError if the frame
+    `protocol` is that of the labelled IP packet. Labels directly follow the IPv4 header with its
+    options or the 40 bytes of IPv6's, in every fragment. Raises WireError if the frame
     announces labels that cannot be read.
     """
     found = _find(frame, link)

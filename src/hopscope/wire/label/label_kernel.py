@@ -204,8 +204,8 @@ def decode_frames(
 ) -> Any:  # fmt: skip
     """Labels of frames, and of datagrams (UDP_PAYLOAD) block by block; returns how many.
 
-    `labels` has a row for each 32 bytes of the frames, `flows` for each 72.  `codes`, uint16 [frames]: why a
-    frame, or the rest of a datagram, is rejected.  `keys`, uint64 [2]: keys of the hash of a datagram's IPv4
+    `labels` has a row for each 32 bytes of the frames, `flows` for each 72. `codes`, uint16 [frames]: why a
+    frame, or the rest of a datagram, is rejected. `keys`, uint64 [2]: keys of the hash of a datagram's IPv4
     address or IPv6 /64; zeros: the hash is 0.
     """
     total, packets, other, known = ZERO, ZERO, ZERO, ZERO

@@ -27,7 +27,7 @@ class Stripper:
     """Strips batches of frames, using the reports and trails that a decoder of the same dialect found in
     them.
 
-    The first stripper compiles its kernel, or loads it from the cache.  Results are those of the last call.
+    The first stripper compiles its kernel, or loads it from the cache. Results are those of the last call.
     """
 
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
@@ -93,11 +93,11 @@ class Stripper:
         first: int = 0,
     ) -> npt.NDArray[np.uint32]:
         """Write the frames from number `first` on without their telemetry to `arena`, one at each of
-        `offsets` (uint64); returns their lengths (uint32).  Length 0: the frame does not fit into `room`
+        `offsets` (uint64); returns their lengths (uint32). Length 0: the frame does not fit into `room`
         bytes.
 
         `reports` must be raw, in the order of the frames, and have trails; `arena` must not be that of the
-        frames.  Raises ValueError if there are no trails.
+        frames. Raises ValueError if there are no trails.
         """
         trails = reports.trails
         if len(reports) and trails.shape[1] < len(frames):

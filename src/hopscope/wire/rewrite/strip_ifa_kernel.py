@@ -1,8 +1,8 @@
 """Removes IFA 2.0 from packets (draft-kumar-ippm-ifa): its header before TCP or UDP, and the metadata header
 and the stack after it.
 
-The IP protocol becomes the next header of the IFA header.  Lengths and checksums are corrected by the rules
-of `strip_kernel`.  A source that is a switch leaves length and checksum of TCP and UDP as they were; one that
+The IP protocol becomes the next header of the IFA header. Lengths and checksums are corrected by the rules
+of `strip_kernel`. A source that is a switch leaves length and checksum of TCP and UDP as they were; one that
 counted the stack in them is recognised by a checksum that is right with it.
 """
 
@@ -48,7 +48,7 @@ def strip_ifa(
     buf: Any, origin: Any, end: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
 ) -> Any:
     """Write the packet without its IFA to `out[to]`; returns (length, whether a checksum was right neither
-    with IFA nor without).  Length 0: it does not fit; LEFT: the trail is too long, or leads to no IFA.
+    with IFA nor without). Length 0: it does not fit; LEFT: the trail is too long, or leads to no IFA.
     """
     count, metadata = count_of(trail), origin + U64(row.int_at)
     if count > U64(MAX_HEADERS) or count < U64(2) or kind_of(trail[count]) != IN_IFA:

@@ -1,6 +1,6 @@
 """Removes IOAM from IPv6 packets (RFC 9486): the hop-by-hop header, if it has no other options.
 
-If it has, nothing states how it was padded before, and the packet stays as it is.  The checksums of TCP and
+If it has, nothing states how it was padded before, and the packet stays as it is. The checksums of TCP and
 UDP do not cover the header.
 """
 
@@ -41,7 +41,7 @@ def strip_ioam(
     buf: Any, origin: Any, end: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
 ) -> Any:
     """Write the packet without its hop-by-hop header to `out[to]`; returns (length, whether a checksum was
-    right neither with it nor without).  Length 0: it does not fit; LEFT: the trail is too long, or the header
+    right neither with it nor without). Length 0: it does not fit; LEFT: the trail is too long, or the header
     has other options or is a destination header.
     """
     count, option, place = count_of(trail), origin + U64(row.int_at), NONE

@@ -1,21 +1,21 @@
 """Packets without their INT, IFA (`strip_ifa_kernel`) or IOAM (`strip_ioam_kernel`).
 
 The usual form, INT-MD 2.x after the first TCP or UDP header, takes one pass over the payload;
-`strip_any_kernel` restores all other forms.  The following fields are corrected around the INT, and in every
+`strip_any_kernel` restores all other forms. The following fields are corrected around the INT, and in every
 header outside it:
 
 * lengths: of IP, UDP, GTP-U and Geneve's options;
 * next protocols: the UDP port (NPT 1, or the tail of 0.5), the IP protocol (NPT 2, or an inserted UDP
   header), the next protocols of GRE and VXLAN-GPE; GRE and VXLAN-GPE that the source added (G) are removed;
 * the DSCP, if it announces INT and no port does: it becomes that of shim or tail, else that of
-  `rules.PLAIN_DSCP`.  Any other DSCP was not written by an INT source, and stays, like TTL and ECN;
-* checksums (IPv4, TCP, UDP, GRE; innermost first).  Sources treat them differently.  A checksum that is right
-  for the packet without INT stays: the source left it, or zeroed the sum with a checksum complement.  A
-  checksum that was right with INT was updated by all nodes, and is updated back.  If it is right in neither
-  case, or if the packet is cut, it stays and is counted, so that damage remains visible.  A UDP checksum of 0
-  stays 0.  TCP after an inserted header was not changed by the source.
+  `rules.PLAIN_DSCP`. Any other DSCP was not written by an INT source, and stays, like TTL and ECN;
+* checksums (IPv4, TCP, UDP, GRE; innermost first). Sources treat them differently. A checksum that is right
+  for the packet without INT stays: the source left it, or zeroed the sum with a checksum complement. A
+  checksum that was right with INT was updated by all nodes, and is updated back. If it is right in neither
+  case, or if the packet is cut, it stays and is counted, so that damage remains visible. A UDP checksum of 0
+  stays 0. TCP after an inserted header was not changed by the source.
 
-Bytes after the packet's end (padding, trailers) stay.  No padding is added: senders do that.
+Bytes after the packet's end (padding, trailers) stay. No padding is added: senders do that.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ damaged telemetry; nothing to remove; longer than the room.
 @inlined
 def headers_around(buf: Any, origin: Any, end: Any, row: Any, trail: Any) -> Any:
     """(IP header, TCP or UDP header, shim, whether it is IPv4, IP protocol) if these two are the only headers
-    around the INT; else zeros.  With these read from the report rather than from a trail, a length by one
+    around the INT; else zeros. With these read from the report rather than from a trail, a length by one
     lookup and sums folded without loops, a packet takes 48 ns instead of 57; without a UDP checksum, 28 ns
     instead of 38.
     """
@@ -84,7 +84,7 @@ def strip_usual(
     protocol: Any, out: Any, to: Any, room: Any,
 ) -> Any:  # fmt: skip
     """Write the packet without its INT-MD 2.x after the frame's first TCP or UDP header to `out[to]`; returns
-    (length, whether a checksum was right neither with INT nor without).  Length 0: it does not fit; LEFT: any
+    (length, whether a checksum was right neither with INT nor without). Length 0: it does not fit; LEFT: any
     other packet.
     """
     carrier = U64(row.carrier)
@@ -243,7 +243,7 @@ def strip_frames(
 
 @kernel
 def place(frames: Any, records: Any, offsets: Any) -> Any:
-    """Copy `frames` to `records`, with consecutive offsets, which are written to `offsets`, too.  Returns the
+    """Copy `frames` to `records`, with consecutive offsets, which are written to `offsets`, too. Returns the
     bytes that they take.
     """
     to = NONE

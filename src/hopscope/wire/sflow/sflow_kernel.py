@@ -151,7 +151,7 @@ def node_of_agent(nodes: Any, hi: Any, lo: Any) -> Any:
 
 @kernel
 def remembered(rows: Any, node: Any, index: Any, keys: Any, now: Any) -> Any:
-    """(place of a data source or interface, whether it is new).  A new one takes an empty place of eight,
+    """(place of a data source or interface, whether it is new). A new one takes an empty place of eight,
     else the place of the oldest.
     """
     mask = U64(len(rows)) - U64(1)
@@ -194,7 +194,7 @@ def count_sampler(
     counts: Any,
 ) -> None:
     """Count the packets that a data source could have sampled, and the samples that it lost, since its
-    previous sample; none across a restart of the agent.  A late sample is not counted.
+    previous sample; none across a restart of the agent. A late sample is not counted.
     """
     at, new = remembered(samplers, node, source, keys, now)
     one = samplers[at]

@@ -88,7 +88,7 @@ def read_int(
 ) -> Any:
     """Read the INT with its shim at `shim`, carried by `carrier` (`records.Carrier`) in a packet of IP
     protocol
-    `protocol`; hops are written to rows from `first` on, in path order.  Returns (code, offset, hops).
+    `protocol`; hops are written to rows from `first` on, in path order. Returns (code, offset, hops).
 
     The offset is that of a rejected header, else the end of the INT. The row gets the values of shim and
     header, and over TCP and UDP the packet's own port and protocol, from the tail of 0.5 or by the NPT.

@@ -147,7 +147,7 @@ def pull_data(buf: Buffer, trace: Trace) -> list[Node]:
     """The nodes in path order, to the end of the option.
 
     In a pre-allocated trace, the free room precedes them; in an incremental trace, which grows, RemainingLen
-    only states how much may still be added.  Raises WireError: `bad_length` if they are not a whole number of
+    only states how much may still be added. Raises WireError: `bad_length` if they are not a whole number of
     nodes.
     """
     if trace.mode == Mode.IOAM_PREALLOCATED:

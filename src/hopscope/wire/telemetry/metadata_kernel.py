@@ -5,7 +5,7 @@ A plan is PLAN uint64: its key (0: none yet), words of a hop, `present`, the byt
 bits that take room, the row of their items in the dialect's table, whether one of them differs from the
 specification (ODD), their number, the bit of each word that belongs to no value, the bits of words that
 values have, and a move for each column of HOP: the end of its item in the hop (bytes), a right shift and a
-mask.  `stack_kernel.read_stack` chooses how hops are read: by a shuffle if all values are whole bytes; else
+mask. `stack_kernel.read_stack` chooses how hops are read: by a shuffle if all values are whole bytes; else
 by slots (`read_hop`) if all items are those of the specification, or by moves (`read_moved_hop`).
 
 The working memory begins with the latest plan of each kind, at a fixed place. KEPT plans of each kind follow,
@@ -191,8 +191,8 @@ def put_order(plans: Any, base: Any, to: Any, place: Any) -> None:
 @kernel
 def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
     """Find the place of each byte of a HOP among the 64 bytes that end with the hop, for `shuffle_hop`, if
-    all values are whole bytes.  Bytes by which values are wider than their columns go to the checksum
-    complement, which such a hop lacks.  If two items have the same value, the later one counts; only moves
+    all values are whole bytes. Bytes by which values are wider than their columns go to the checksum
+    complement, which such a hop lacks. If two items have the same value, the later one counts; only moves
     can do that.
     """
     for k in range(SHUFFLED // 8):
@@ -424,7 +424,7 @@ def is_full(value: Any, plans: Any, move: Any) -> Any:
 @inlined
 def read_moved_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any) -> None:
     """Read metadata with any items into a HOP record; every field is written. A value that is wider than its
-    column saturates.  `size` reaches to the end of the record, where the checksum complement is.
+    column saturates. `size` reaches to the end of the record, where the checksum complement is.
 
     If all items are interpreted one by one, a hop of eight values takes 30 ns.
     """
@@ -488,7 +488,7 @@ def shuffle_hop(
     buf: Any, at: Any, before: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any
 ) -> None:
     """`read_moved_hop` for items whose values are whole bytes: shuffles the 64 bytes from `before` to the
-    hop's end.  Values that may be all ones, or too wide, are read again by moves.  A hop of eight values
+    hop's end. Values that may be all ones, or too wide, are read again by moves. A hop of eight values
     takes 4 ns instead of 11.
     """
     full = shuffle_by(buf, before, plans, base + U64(ORDER), hop)

@@ -40,7 +40,7 @@ async def distributions(
     """Distributions merged by queue, port, switch or over the network, including present counts.
 
     A time window is extended to whole periods (`distributions.period_seconds`); `since` and `until` of the
-    answer state the covered time.  End-to-end latency belongs to no place.
+    answer state the covered time. End-to-end latency belongs to no place.
     """
     start, end = (moment(name, text) for name, text in (("since", since), ("until", until)))
     nodes = [context.node(each) for each in node or ()]
