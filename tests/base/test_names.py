@@ -127,7 +127,7 @@ def test_any_bytes_of_a_device_are_one_printable_line(raw: bytes) -> None:
 
 @given(st.text(min_size=1, max_size=64).map(lambda text: clean_name(text.encode("utf-8", "replace"))))
 def test_a_file_of_cleaned_names_is_read_as_it_was(name: str) -> None:
-    assume(name)
+    assume(name and not name.isdecimal())  # a number gets the id, see below
     names = Names({7: name, 2**32 - 1: f"{name}b"}, {(7, 2): name, (7, 1): f"{name}a", (9, 0): name})
     with TemporaryDirectory() as folder:
         path = Path(folder, "names.toml")
@@ -146,6 +146,15 @@ def test_a_name_that_two_have_says_which_one(tmp_path: Path) -> None:
     assert names.nodes == {7: "leaf (7)", 8: "spine", 9: "leaf (9)"}
     assert names.ports == {(7, 1): "up (1)", (7, 2): "up (2)", (8, 1): "up"}
     assert [names.find_node(text) for text in ("leaf (9)", "leaf (7)", "spine", "leaf")] == [9, 7, 8, None]
+
+
+def test_a_name_that_is_a_number_is_not_another_nodes_id(tmp_path: Path) -> None:
+    """Its id is added, so that a number always selects the node with that id."""
+    file = tmp_path / "names.toml"
+    file.write_text('[nodes]\n7 = "8"\n8 = "spine"\n9 = "9"\n')
+    names = Names.load(file)
+    assert names.nodes == {7: "8 (7)", 8: "spine", 9: "9"}
+    assert [names.find_node(text) for text in ("8", "8 (7)", "9")] == [8, 7, 9]
 
 
 def test_the_users_names_come_before_those_of_devices(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ class Names:
 
         `folder`: a data folder with names that were read from devices, which are used for nodes and ports
         that `path` does not name. If several nodes, or several ports of a node, have the same name, their id
-        is added, as in `leaf (7)`, because people and links select them by name.
+        is added, as in `leaf (7)`, because people and links select them by name. The same applies to a node
+        whose name is a number, which would be taken for the id of another one.
         """
         names = cls() if path is None else cls._read(path)
         nodes, ports = names.nodes, names.ports
@@ -72,7 +73,10 @@ class Names:
         of_nodes = Counter(nodes.values())
         of_ports = Counter((node, name) for (node, _), name in ports.items())
         return cls(
-            {id: name if of_nodes[name] == 1 else f"{name} ({id})" for id, name in nodes.items()},
+            {
+                id: f"{name} ({id})" if of_nodes[name] > 1 or (name.isdecimal() and name != str(id)) else name
+                for id, name in nodes.items()
+            },
             {
                 (node, port): name if of_ports[node, name] == 1 else f"{name} ({port})"
                 for (node, port), name in ports.items()
