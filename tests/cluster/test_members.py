@@ -138,8 +138,8 @@ def test_without_buckets_the_remedy_is_named(nats: NatsServer, cluster: str, tmp
     member = Member(settings, tmp_path / "1").start()
     try:
         eventually(lambda: "hopscope cluster init" in member.status().get("problem", ""))
-        assert {state for _, state in make(settings)} == {"made"}
-        assert {state for _, state in make(settings)} == {"there"}
+        assert {state for _, state in make(settings)} == {"created"}
+        assert {state for _, state in make(settings)} == {"unchanged"}
         member.await_state("joined")
     finally:
         member.stop()
