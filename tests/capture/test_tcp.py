@@ -137,10 +137,11 @@ def test_slow_connections_are_closed(running: Running, monkeypatch: pytest.Monke
         quiet.sendall(message(TEMPLATE))
         slow.sendall(message(TEMPLATE) + message(DATA)[:10])
         running.messages(2)
-        monkeypatch.setattr(tcp, "SLOW_SECONDS", -1.0)
-        running.listener._looked = 0.0
-        running.turn()
-        assert running.listener.counts()["ipfix_connections_closed_slow"] == 2
+        for number, limit in enumerate(("SLOW_SECONDS", "SILENT_SECONDS"), 1):
+            monkeypatch.setattr(tcp, limit, -1.0)
+            running.listener._looked = 0.0
+            running.turn()
+            assert running.listener.counts()["ipfix_connections_closed_slow"] == number
         monkeypatch.undo()
         quiet.sendall(message(DATA))
         assert running.messages(1) == [message(DATA)]

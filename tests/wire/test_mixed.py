@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hopscope.wire import timing
-from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.as_json import report_object, report_objects
 from hopscope.wire.dialect import DEFAULT, Clock, Dialect
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.mixed.decoder import MixedDecoder
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import FrameBatch, Link, Records
+from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from hopscope.wire.sflow.decoder import SflowDecoder
 from hopscope.wire.versions import IPFIX, NETFLOW_9, SFLOW
 from support import ipfix_make, sflow_make
@@ -226,3 +226,15 @@ def test_damaged_frames_are_read_alike_and_counted() -> None:
     assert values(plain.reports) == values(compiled.reports)
     assert len(np.unique(compiled.reports["packet"])) + compiled.other == len(frames)
     assert len(list(report_objects(compiled, batch))) == len(compiled)
+
+
+def test_a_sample_is_shown_without_its_bytes() -> None:
+    """As evidence of an event, whose datagram may not be kept."""
+    for port, payload, version in (
+        (6343, SAMPLE, "sflow-5"),
+        (4739, message(TEMPLATE + DATA), "ipfix"),
+        (2055, packet_9(TEMPLATE_9, DATA), "netflow-9"),
+    ):
+        found = MixedDecoder().decode(captured(outer(payload, port)))
+        one = report_object(found, 0, FrameBatch(np.zeros(0, np.uint8), np.zeros(1, FRAME)))
+        assert (one["report"]["version"], one["flow"]["dport"]) == (version, 53)

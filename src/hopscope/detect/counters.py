@@ -232,7 +232,7 @@ COUNTERS: tuple[Counter, ...] = (
     *family(
         "ipfix_closed_connections_total",
         "Connections of exporters that ended, by reason: closed by the exporter, cut within a message, "
-        "damaged, or no whole message within 60 s.",
+        "damaged, or slow: no whole message in 60 s.",
         "reason",
         {reason: f"ipfix_connections_closed_{reason}" for reason in ("end", "cut", "bad_header", "slow")},
         of="received",

@@ -33,8 +33,8 @@ READY = 64
 """Connections that are read in one turn."""
 ACCEPTS = 16
 """Connections that are accepted in one turn."""
-SLOW_SECONDS = 60.0
-"""Longest time for a message to become whole, and for the first message of a connection."""
+SLOW_SECONDS, SILENT_SECONDS = 60.0, 600.0
+"""Longest time for a message to become whole, and until a connection sends anything."""
 SHARE = 8
 """One source has at most one of this many of a worker's connections, but at least one."""
 _LOW = (1 << 64) - 1
@@ -51,7 +51,7 @@ class Closed(Enum):
     BAD_HEADER = "bad_header"
     """Bytes where a message should begin are not the header of one: wrong version or length."""
     SLOW = "slow"
-    """A message was not whole within SLOW_SECONDS, or no message came."""
+    """A message was not whole within SLOW_SECONDS, or nothing came within SILENT_SECONDS."""
 
 
 class Refused(Enum):
@@ -272,7 +272,7 @@ class TcpListener:
         if not got:
             self._close(one, Closed.CUT if one.end else Closed.END)
             return count
-        if one.sent and not one.end:
+        if not one.end:
             one.since = now  # a message begins
         one.end += got
         return self._take(one, count, now)
@@ -295,10 +295,11 @@ class TcpListener:
         return until
 
     def _close_slow(self, now: float) -> None:
-        """Close connections that have begun a message, or have not sent any, for too long."""
+        """Close connections that began a message, or that were made and are silent, too long ago."""
         for one in list(self._connections.values()):
-            waits = not one.sent or (one.end > one.begin and not one.more)
-            if waits and now - one.since > SLOW_SECONDS:
+            begun = one.end > one.begin and not one.more
+            patience = SLOW_SECONDS if begun else SILENT_SECONDS
+            if (begun or not one.sent) and now - one.since > patience:
                 self._close(one, Closed.SLOW)
 
     def _close(self, one: Connection, why: Closed) -> None:
