@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...detect.records import EVENT
+from ...memory.snapshot import rows_at
 from ...wire.records import Records
 from .journal_file import OpenJournal
 from .segment_index import (
@@ -28,6 +29,10 @@ from .segment_index import (
     may_have,
 )
 
+_FEW = 4
+"""If less than this part of a chunk's events is needed, they are copied before their columns: NumPy copies a
+column of records before it takes rows of it.
+"""
 Selected = Callable[[Records], npt.NDArray[np.bool_]]
 """Returns bool [events]: which of these events of one chunk to keep."""
 
@@ -111,6 +116,8 @@ def read_columns(
         events = events[: part.journal.read(part.first - part.journal.first, events)]
         kept = [each(events) for each in (meets, selected) if each is not None]
         rows = np.flatnonzero(np.logical_and.reduce(kept)) if kept else None
+        if rows is not None and len(rows) < len(events) // _FEW:
+            events, rows = rows_at(events, rows), None
         end = count + len(events if rows is None else rows)
         for name, column in columns.items():
             values = events[name] if rows is None else events[name].take(rows, axis=0)

@@ -114,7 +114,8 @@ class Page:
         """The rows that were found, with addresses only as numbers."""
         keys = self._keys[: self._limit]
         wanted = Sequences(keys["shard"], keys["sequence"])
-        source = snapshot.holding(wanted).select(cursor, named_in(NAMES), selected=partial(_have, wanted))
+        holding = replace(snapshot.holding(wanted), criteria=Criteria())  # which all of these meet
+        source = holding.select(cursor, named_in(NAMES), selected=partial(_have, wanted))
         columns = {name: np.ascontiguousarray(keys[name]) for name in ("shard", "sequence")}
         cursor.register("page", columns)  # DuckDB before 2.0 reads other strides wrongly
         listed = ""
