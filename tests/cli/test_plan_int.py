@@ -35,12 +35,22 @@ def test_a_plan_is_printed_with_the_next_step(run: Run) -> None:
 
 def test_a_long_path_has_at_most_eight_rows(run: Run) -> None:
     """The first and the last link among them; a packet that leaves no room for data is said."""
-    status, out, _ = run("--hops", "64")
+    status, out, _ = run("--hops", "64", "--fields", "node_id", "--size", "64", "--mtu", "270")
     rows = [line.split()[0] for line in out.splitlines() if " B " in line and line[0].isdigit()]
     assert status == 0
     assert rows == ["1", "10", "19", "28", "37", "46", "55", "64"]
     assert "none" in out
-    assert "an MTU of 1500 B is too small for INT over so many hops" in out
+    assert "an MTU of 270 B is too small for INT over so many hops" in out
+
+
+def test_large_figures_have_no_exponents(run: Run) -> None:
+    """Rates in Tbit/s, and traffic that INT multiplies."""
+    _, out, _ = run("--traffic", "1T", "--size", "64", "--hops", "20")
+    assert [line.split()[-2:] for line in out.splitlines() if line.startswith(("packets", "reports"))] == [
+        ["1", "Tbit/s"], ["10.8", "Tbit/s"],
+    ]  # fmt: skip
+    assert "957 %" in out
+    assert "e+" not in out
 
 
 def test_packets_are_unchanged_with_xd(run: Run) -> None:

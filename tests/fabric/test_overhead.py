@@ -111,6 +111,9 @@ def test_reports_of_a_group_share_its_headers() -> None:
         ({"version": "0.5", "group": 2}, "only Report 2.0"),
         ({"hops": 65}, "hops: found 65, expected 1 to 64"),
         ({"size": float("nan")}, "size: found nan"),
+        ({"size": 9000}, "size: found 9000, but mtu is 1500"),
+        ({"size": 100, "copied": 115}, "copied: found 115, more than Ethernet and an IP packet of 100 B"),
+        ({"group": 2, "copied": 760}, "group: found 2, but a report of 1024 B is the last of its datagram"),
     ],
 )
 def test_wrong_values_are_named(wrong: dict[str, Any], text: str) -> None:
@@ -118,3 +121,11 @@ def test_wrong_values_are_named(wrong: dict[str, Any], text: str) -> None:
     with pytest.raises(FabricError) as raised:
         plan_int(replace(IntDemand(), **wrong))
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(("version", "most"), [("0.5", 31), ("1.0", 28), ("2.0", 21)])
+def test_a_path_is_as_long_as_the_length_field_of_int_allows(version: str, most: int) -> None:
+    """255 words: in INT 2.x of header and stack, before with the shim, and the tail of 0.5."""
+    assert plan_int(IntDemand(version=version, hops=most)).links[-1].hop == most
+    with pytest.raises(FabricError, match=f"hops: found {most + 1} .* allows {most}"):
+        plan_int(IntDemand(version=version, hops=most + 1))

@@ -20,6 +20,10 @@ from .switch import MODES
 _SHIMS = {5: layout.SHIM_OLD.size + layout.TAIL_0_5.size, 10: layout.SHIM_OLD.size, 20: layout.SHIM_2_0.size}
 _HEADERS = {5: layout.MD_0_5.size, 10: layout.MD_1_0.size, 20: layout.MD_2_0.size}
 _REPORTS = {5: layout.REPORT_0_5.size, 10: layout.REPORT_1_0.size, 20: layout.REPORT_2_0.size}
+_SHIMS_COUNTED = {5: _SHIMS[5], 10: _SHIMS[10], 20: 0}
+"""Bytes of `_SHIMS` that the length in the shim counts."""
+_MOST_WORDS = 255
+"""What the length in the shim can say. From this length on, a report must be the last one of its datagram."""
 _OUTER = layout.ETHERNET.size + layout.IPV4.size + layout.UDP.size
 _GAP = 4 + 20
 """Frame check sequence, preamble and gap between frames of Ethernet, bytes."""
@@ -80,6 +84,12 @@ class IntDemand:
             value = getattr(self, name)
             if not (isfinite(value) and low <= value <= high):
                 raise FabricError(f"{name}: found {value:g}, expected {low:g} to {high:g}")
+        if self.size > self.mtu:
+            raise FabricError(f"size: found {self.size:g}, but mtu is {self.mtu}")
+        if self.copied > layout.ETHERNET.size + self.size:
+            raise FabricError(
+                f"copied: found {self.copied}, more than Ethernet and an IP packet of {self.size:g} B"
+            )
         return self
 
 
@@ -146,6 +156,11 @@ def plan_int(demand: IntDemand) -> IntPlan:
     present, words = fields_of(version, instructions)
     fixed = 0 if demand.mode == "xd" else _SHIMS[version] + _HEADERS[version]
     hop = 4 * words if demand.mode == "md" else 0
+    room = 4 * _MOST_WORDS - _SHIMS_COUNTED[version] - _HEADERS[version]
+    if demand.hops * hop > room:
+        raise FabricError(
+            f"hops: found {demand.hops} of {hop} B each, but the length field of INT allows {room // hop}"
+        )
     links = []
     for number in range(1, demand.hops + 1):
         inserted = fixed + number * hop
@@ -174,5 +189,9 @@ def _report_bytes(demand: IntDemand, version: int, own: int, inserted: int) -> f
     outer = _OUTER + _GAP
     if version != 20:
         return outer + _REPORTS[version] + packet
-    shared = outer + layout.GROUP_2_0.size
-    return shared / demand.group + _REPORTS[version] + layout.MAIN_2_0.size + own + -(-packet // 4) * 4
+    contents = layout.MAIN_2_0.size + own + -(-packet // 4) * 4
+    if demand.group > 1 and contents >= 4 * _MOST_WORDS:
+        raise FabricError(
+            f"group: found {demand.group}, but a report of {contents} B is the last of its datagram"
+        )
+    return (outer + layout.GROUP_2_0.size) / demand.group + _REPORTS[version] + contents

@@ -37,7 +37,7 @@ class Following:
         them to continue after a restart (as JSON, for example).
         """
         self.missed = 0
-        """Events that retention deleted before they were read."""
+        """Events that retention deleted before they were read, or that the collector could not write."""
         self._folder, self._timeout, self._limit = folder, timeout, events_per_batch
 
     def __repr__(self) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...fabric.overhead import IntPlan, plan_int
+from ...fabric.overhead import IntPlan, wire_bytes
 from .plot import canvas
 
 _SIZES = np.unique(np.geomspace(64, 9000, 60).round())
@@ -29,9 +28,8 @@ def save(path: Path, plan: IntPlan) -> None:
 def _by_size(axes: Any, plan: IntPlan) -> None:
     demand = plan.demand
     for count in sorted({1, (demand.hops + 1) // 2, demand.hops}):
-        growth = [
-            100 * plan_int(replace(demand, size=float(size), hops=count)).links[-1].traffic for size in _SIZES
-        ]
+        inserted = plan.links[count - 1].inserted
+        growth = [100 * inserted / demand.sample / wire_bytes(size) for size in _SIZES]
         axes.plot(_SIZES, growth, label=f"behind hop {count}")
     axes.plot(demand.size, 100 * plan.links[-1].traffic, "ko", label="this plan")
     axes.set_xscale("log")

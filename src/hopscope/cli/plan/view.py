@@ -107,10 +107,7 @@ def sparkline(values: npt.NDArray[np.float64]) -> str:
 
 def count(value: float) -> str:
     """A count as text, such as 100 M, 1.9 G or 12,345."""
-    for step, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= step:
-            return f"{value / step:.3g} {unit}"
-    return f"{value:,.0f}"
+    return _scaled(value, ((1e12, "T"), (1e9, "G"), (1e6, "M"))) or f"{value:,.0f}"
 
 
 def percent(value: float) -> str:
@@ -132,15 +129,22 @@ def table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]],
 
 def share(value: float) -> str:
     """A share as percentage."""
-    return f"{100 * value:.3g} %"
+    percentage = 100 * value
+    return f"{percentage:,.0f} %" if percentage >= 100 else f"{percentage:.3g} %"
 
 
 def bits(value: float) -> str:
     """A rate in bit/s with its unit."""
-    for step, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
-        if value >= step:
+    steps = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"))
+    return _scaled(value, steps) or f"{value:.3g} bit/s"
+
+
+def _scaled(value: float, steps: Sequence[tuple[float, str]]) -> str:
+    """A value in the first unit that it reaches when rounded to three digits; empty if it reaches none."""
+    for step, unit in steps:
+        if value >= 0.9995 * step:
             return f"{value / step:.3g} {unit}"
-    return f"{value:.3g} bit/s"
+    return ""
 
 
 def _life(flows: int, total: float | None) -> str:
