@@ -101,6 +101,18 @@ def test_wrong_positions_are_named(tmp_path: Path, positions: object) -> None:
         folder.follow(positions)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("positions", [{3: 501}, {0: 1}, {3: 2**70}])
+def test_positions_of_another_folder_are_named(
+    tmp_path: Path, writer: JournalWriter, positions: dict[int | str, int]
+) -> None:
+    """A folder that was made anew, or restored, would otherwise give nothing until it has as many events."""
+    writer.append(random_events(500))
+    with hopscope.open(tmp_path) as folder:
+        assert folder.follow({3: 500}).positions == {3: 500}
+        with pytest.raises(hopscope.HopscopeError, match=r"end before \d+: is it another folder"):
+            folder.follow(positions)
+
+
 @pytest.mark.usefixtures("writer")
 def test_a_batch_has_an_event(tmp_path: Path) -> None:
     """Otherwise nothing would ever come."""

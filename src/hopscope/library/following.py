@@ -32,7 +32,7 @@ class Following:
     ) -> None:
         if events_per_batch < 1:
             raise HopscopeError(f"events_per_batch is {events_per_batch}; expected at least 1")
-        self.positions: dict[int, int] = ends_of(folder) if positions is None else _checked(positions)
+        self.positions: dict[int, int] = ends_of(folder) if positions is None else _checked(positions, folder)
         """Sequence of the next event, by shard: of the events after the last batch that iteration gave. Save
         them to continue after a restart (as JSON, for example).
         """
@@ -44,7 +44,9 @@ class Following:
         return f"<Following {self._folder}: {self.positions}>"
 
     def __iter__(self) -> Iterator[Events]:
-        """Batches of new events. Raises HistoryError if a file is damaged; a further iteration continues."""
+        """Batches of new events. Raises HistoryError if a file is damaged; a further iteration continues once
+        the collector has set the file aside.
+        """
         with closing(EventFollower(self._folder)) as follower:
             newest = time.monotonic()
             while self._timeout is None or time.monotonic() - newest < self._timeout:
@@ -64,12 +66,21 @@ class Following:
                     time.sleep(POLL_SECONDS)
 
 
-def _checked(positions: Mapping[int | str, int]) -> dict[int, int]:
-    """Positions with numbers as keys, as JSON does not have them. Raises HopscopeError."""
+def _checked(positions: Mapping[int | str, int], folder: Path) -> dict[int, int]:
+    """Positions with numbers as keys, as JSON does not have them. Raises HopscopeError, also for positions
+    that the folder never had: waiting for them would skip all events before.
+    """
     try:
         found = {int(shard): int(position) for shard, position in positions.items()}
     except (AttributeError, TypeError, ValueError):
         found = {-1: 0}
     if any(number < 0 for pair in found.items() for number in pair):
         raise HopscopeError(f"positions: expected numbers by shard, as {{0: 1200}}, found {positions!r}")
+    with closing(EventFollower(folder)) as follower:
+        for shard, position in found.items():
+            if position > (end := follower.following(shard)):
+                raise HopscopeError(
+                    f"positions: found {position} for shard {shard}, but the events of {folder} end before "
+                    f"{end}: is it another folder, or an older copy?"
+                )
     return found
