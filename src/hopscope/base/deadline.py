@@ -1,8 +1,16 @@
-"""One time limit for all the work of an answer."""
+"""One time limit for all the work of an answer, and pauses that differ between processes."""
 
 from __future__ import annotations
 
+import random
 import time
+
+_RANDOM = random.Random()  # the generator of the module belongs to programs that import the library
+
+
+def jittered(seconds: float, low: float = 0.5, high: float = 1.5) -> float:
+    """A pause of `low` to `high` times `seconds`, at random, so that processes do not act all at once."""
+    return seconds * _RANDOM.uniform(low, high)
 
 
 class Deadline:

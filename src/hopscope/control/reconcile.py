@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from ..base.deadline import jittered
 from ..base.errors import HopscopeError, described
 from ..base.names import clean_name
 from .driver import Driver, RefusedError, StandbyError
@@ -191,7 +191,7 @@ class Reconciler(threading.Thread):
             self._state, self._since_ns = "down", time.time_ns()
         if news:
             self._warn(f"switch {self.switch}: {problem}; retrying")
-        self._wait(self._pause * random.uniform(0.8, 1.2), asked=False)
+        self._wait(jittered(self._pause, 0.8, 1.2), asked=False)
         self._pause = min(self._pause * 2, self._retry_seconds)
 
     def _wait(self, seconds: float, *, asked: bool = True) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from ..base.deadline import jittered
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
 from .counters import DestinationRow
@@ -102,7 +102,7 @@ class DeliveryThread(ABC, Generic[To]):
                     if isinstance(error, DeliveryError):
                         asked = error.after_seconds
                         pause = MIN_PAUSE if error.delivered else pause
-                    least = pause * random.uniform(0.5, 1.5)  # other collectors retry, too
+                    least = jittered(pause)  # other collectors retry, too
                     self._wait(max(least, min(asked, MAX_ASKED_PAUSE)))
                     pause = min(2 * pause, MAX_PAUSE)
                     continue

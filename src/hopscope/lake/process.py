@@ -6,7 +6,6 @@ too long, the process ends, and is started again.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.clock import running_ns
+from ..base.deadline import jittered
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
 from ..base.process.stop import Stop
@@ -181,9 +181,7 @@ class LakeProcess:
                     self._failed(error)
                     if self._ending:
                         return
-                    self._wait(
-                        MAX_PAUSE if isinstance(error, RefusedError) else pause * random.uniform(0.5, 1.5)
-                    )
+                    self._wait(MAX_PAUSE if isinstance(error, RefusedError) else jittered(pause))
                     pause = min(2 * pause, MAX_PAUSE)
                     continue
                 pause = MIN_PAUSE
@@ -213,7 +211,7 @@ class LakeProcess:
         if not self._due(now):
             self._succeeded()
             return False
-        self._next_commit = now + self._settings.every_seconds * random.uniform(0.9, 1.0)
+        self._next_commit = now + jittered(self._settings.every_seconds, 0.9, 1.0)
         committed = self._writer.commit()
         self._succeeded()
         if committed:
@@ -252,7 +250,7 @@ class LakeProcess:
 
     def _maintain(self) -> None:
         every = self._settings.maintain_seconds
-        pause = every * random.uniform(0.1, 1.0)
+        pause = jittered(every, 0.1, 1.0)
         while True:
             until = time.monotonic() + pause
             while time.monotonic() < until:
@@ -260,7 +258,7 @@ class LakeProcess:
                     return
                 self._moved_at["maintain"] = time.monotonic()
                 time.sleep(TURN_SECONDS)
-            pause = every * random.uniform(0.8, 1.2)
+            pause = jittered(every, 0.8, 1.2)
             self._round()
 
     def _round(self) -> None:
