@@ -327,10 +327,10 @@ def test_a_burst_needs_paths(tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 def test_long_paths(tmp_path: Path) -> None:
-    """INT-MD holds the metadata of 20 switches; postcards report 64; a longer path is rejected."""
+    """INT-MD holds the metadata of 21 switches; postcards report 64; a longer path is rejected."""
     longest = line(tmp_path, 64)
     with pytest.raises(
-        FabricError, match="a path has 64 switches, and INT-MD holds the metadata of at most 20"
+        FabricError, match="a path has 64 switches, and INT-MD holds the metadata of at most 21"
     ):
         Simulation(longest, SimulationModel())
     model = SimulationModel(report=ReportModel(mode="xd"), reports_per_second=100)
@@ -349,6 +349,16 @@ def test_long_paths(tmp_path: Path) -> None:
     assert whole == tuple(range(1, 65))
     with pytest.raises(FabricError, match="65 switches, and INT carries at most 64 hops"):
         line(tmp_path, 65)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("version", "most"), [("0.5", 31), ("1.0", 28), ("2.0", 21)])
+def test_the_longest_path_of_a_version_is_decoded(tmp_path: Path, version: str, most: int) -> None:
+    """255 words, the largest length in the shim, or less than a hop below it."""
+    simulation = Simulation(line(tmp_path, most), SimulationModel(report=ReportModel(version=version)))
+    decoded = decode_plain(simulation.frames(simulation.step(0.005)))
+    assert not decoded.reports["reason"].any()
+    assert set(decoded.reports["hop_count"].tolist()) == {1, most}
 
 
 @pytest.mark.kernel

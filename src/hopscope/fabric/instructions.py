@@ -69,6 +69,13 @@ def instructions_of(version: int, names: Iterable[str]) -> int:
     return instructions
 
 
+def most_hops(version: int, words: int) -> int:
+    """Hops of this many words whose metadata INT can carry: the length in the shim is at most 255 words,
+    which include the INT header (2.x), also the shim (1.0), also the tail (0.5).
+    """
+    return (255 - (4 if version == 5 else 3)) // words
+
+
 def clear_absent(hops: Records, present: int) -> None:
     """Set the fields of HOP rows that are not in `present` to 0."""
     for have, names in _PARTS.items():

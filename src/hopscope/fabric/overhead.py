@@ -13,17 +13,15 @@ from math import isfinite
 from ..wire import layout
 from ..wire.records import MAX_HOPS, Have
 from ..wire.versions import REPORT_VERSIONS
-from .instructions import FIELDS, fields_of, instructions_of
+from .instructions import FIELDS, fields_of, instructions_of, most_hops
 from .ports import FabricError
 from .switch import MODES
 
 _SHIMS = {5: layout.SHIM_OLD.size + layout.TAIL_0_5.size, 10: layout.SHIM_OLD.size, 20: layout.SHIM_2_0.size}
 _HEADERS = {5: layout.MD_0_5.size, 10: layout.MD_1_0.size, 20: layout.MD_2_0.size}
 _REPORTS = {5: layout.REPORT_0_5.size, 10: layout.REPORT_1_0.size, 20: layout.REPORT_2_0.size}
-_SHIMS_COUNTED = {5: _SHIMS[5], 10: _SHIMS[10], 20: 0}
-"""Bytes of `_SHIMS` that the length in the shim counts."""
-_MOST_WORDS = 255
-"""What the length in the shim can say. From this length on, a report must be the last one of its datagram."""
+_LAST_WORDS = 255
+"""From this length on, a report must be the last one of its datagram."""
 _OUTER = layout.ETHERNET.size + layout.IPV4.size + layout.UDP.size
 _GAP = 4 + 20
 """Frame check sequence, preamble and gap between frames of Ethernet, bytes."""
@@ -156,10 +154,9 @@ def plan_int(demand: IntDemand) -> IntPlan:
     present, words = fields_of(version, instructions)
     fixed = 0 if demand.mode == "xd" else _SHIMS[version] + _HEADERS[version]
     hop = 4 * words if demand.mode == "md" else 0
-    room = 4 * _MOST_WORDS - _SHIMS_COUNTED[version] - _HEADERS[version]
-    if demand.hops * hop > room:
+    if demand.mode == "md" and demand.hops > (most := most_hops(version, words)):
         raise FabricError(
-            f"hops: found {demand.hops} of {hop} B each, but the length field of INT allows {room // hop}"
+            f"hops: found {demand.hops} of {hop} B each, but the length field of INT allows {most}"
         )
     links = []
     for number in range(1, demand.hops + 1):
@@ -190,7 +187,7 @@ def _report_bytes(demand: IntDemand, version: int, own: int, inserted: int) -> f
     if version != 20:
         return outer + _REPORTS[version] + packet
     contents = layout.MAIN_2_0.size + own + -(-packet // 4) * 4
-    if demand.group > 1 and contents >= 4 * _MOST_WORDS:
+    if demand.group > 1 and contents >= 4 * _LAST_WORDS:
         raise FabricError(
             f"group: found {demand.group}, but a report of {contents} B is the last of its datagram"
         )

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..wire.encode.encoder import mapped_v4
 from ..wire.records import HOP, MAX_HOPS, REPORT, Carried, Flag, Have, Kind, Mode, Records, ReportBatch
 from ..wire.versions import REPORT_VERSIONS
-from .instructions import INSTRUCTIONS, clear_absent, fields_of
+from .instructions import INSTRUCTIONS, clear_absent, fields_of, most_hops
 from .queueing import Departures
 from .records import PORT_STATE, PS, PS_NS
 from .topology import FabricError, Topology
@@ -35,8 +35,6 @@ MAX_INT_HOPS = 8
 """Remaining hop count that INT sources write; in an own topology with longer paths, their hops."""
 HOST_TTL = 64
 """TTL of packets as hosts send them; each switch decrements it."""
-INT_WORDS, MD_WORDS = 255, 4
-"""4-byte words that an INT header can state, and those without metadata."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _IDENTITY = np.dtype(
     [(name, REPORT[name]) for name in ("node_id", "hw_id", "source_lo", "index", "sequence", "packet")]
@@ -95,7 +93,7 @@ class Switches:
     @property
     def max_hops(self) -> int:
         """Maximum switches of a path whose metadata fits into INT."""
-        return (INT_WORDS - MD_WORDS) // self.hop_words if self.model.mode == "md" else MAX_HOPS
+        return most_hops(self.version, self.hop_words) if self.model.mode == "md" else MAX_HOPS
 
     def report(self, departures: Departures, flows: Records, window_ps: int) -> ReportBatch:
         """Reports of one window, in order of time: REPORT rows (`packet` counts datagrams) and HOP rows.

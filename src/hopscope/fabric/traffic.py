@@ -98,9 +98,9 @@ class Traffic:
             raise FabricError("traffic needs at least two hosts")
         self.topology, self.model = topology, model
         self.table = flow_table(max(256, 2 * model.flows))
-        self.paths = np.full((len(self.table), topology.stages), NO_PORT, np.int32)
-        """Port rows of each flow's path, int32 [flows, stages]."""
         """FLOW [rows]; the row of a flow is reused when all its packets have left the network."""
+        self.paths = np.full((len(self.table), topology.stages), NO_PORT, np.int32)
+        """Port rows of each flow's path, int32 [rows, stages]."""
         self.down = np.zeros(len(topology.ports), bool)
         """True for the ports whose links have failed."""
         self._rng = np.random.default_rng(seed)

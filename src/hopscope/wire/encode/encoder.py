@@ -147,7 +147,8 @@ def _check(batch: ReportBatch) -> None:
     _reject(mx & (int_version == 20) & (rows["hop_count"] > 0), "INT-MX has no hops")
     _reject(mx & has & (int_version != 20), "only INT 2.x has the mode MX")
     _reject(has & ~mx & (words < implied), "hop_words is below what the instructions imply")
-    _reject(has & (words * rows["hop_count"] + 4 > 255), "its stack is longer than the shim can say")
+    headers = np.where(int_version == 5, 4, 3)  # words that the length in the shim counts besides the stack
+    _reject(has & (words * rows["hop_count"] + headers > 255), "its stack is longer than the shim can say")
 
 
 def _reject(bad: npt.NDArray[np.bool_], why: str, what: str = "report") -> None:
