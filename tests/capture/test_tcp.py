@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -253,3 +254,15 @@ def test_templates_end_with_their_connection(running: Running) -> None:
     assert records[3:] == [0]
     assert decoder.counts()["ipfix_templates"] == 0
     second.close()
+
+
+def test_all_connections_may_be_open() -> None:
+    """The limit of open files, 1,024 in most shells, is raised for the connections of the settings."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, most))
+    try:
+        with closing(TcpListener(ListenSettings(kind="ipfix+tcp", port=0, connections=500))) as listener:
+            listener.open()
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 500 + 100
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))

@@ -164,6 +164,16 @@ def test_links_of_a_network_become_a_file(tmp_path: Path) -> None:
     assert joined == expected | {there: here for here, there in expected.items()}
 
 
+def test_what_a_file_cannot_have_is_left_out(tmp_path: Path) -> None:
+    """Port 0, a link to the switch itself, and the name that another switch gets, whose own is a number."""
+    links = {(1, 0): (2, 7), (2, 7): (1, 0), (2, 3): (2, 4)}
+    topology = topology_of(tmp_path, topology_toml({1: "node-2", 2: "2"}, links))
+    assert [switch.name for switch in topology.switches] == ["node-1", "node-2"]
+    (link,) = topology.links()
+    port = topology.ports[link]
+    assert {(int(port["node_id"]), int(port["number"])), (2, 7)} == {(1, 1), (2, 7)}
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """A missing file, a folder, and a file that is not text."""
     with pytest.raises(FabricError, match=r"own\.toml: No such file"):

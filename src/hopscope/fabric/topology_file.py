@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
@@ -326,19 +326,23 @@ def topology_toml(names: Mapping[int, str], links: Mapping[Place, tuple[int, int
     """A file with the switches `names` (by id) and the links that egress ports lead to, each with one host.
 
     `links` has the next node of each (node, port), and its port or None. Between two switches, ports whose
-    other end is unknown are linked in order of their numbers.
+    other end is unknown are linked in order of their numbers. Left out is what a file cannot have: the number
+    0 of a port, and links from a switch to itself.
     """
     cables: dict[frozenset[Place] | Place, str] = {}
     called = _usable(names)
+    towards = defaultdict[tuple[int, int], list[int]](list)  # ports of a node that lead to another, ascending
+    for (node, port), (peer, _) in sorted(links.items()):
+        towards[node, peer].append(port)
     for (node, port), (peer, number) in sorted(links.items()):
-        same = [own for own, (other, _) in sorted(links.items()) if own[0] == node and other == peer]
-        back = [own for own, (other, _) in sorted(links.items()) if own[0] == peer and other == node]
-        at = same.index((node, port))
+        if node == peer:
+            continue
+        at, back = towards[node, peer].index(port), towards[peer, node]
         if number is None and at < len(back):
-            number = back[at][1]
-        end = f"{called[peer]}:{number}" if number is not None else called[peer]
+            number = back[at]
         key = frozenset(((node, port), (peer, number))) if number is not None else (node, port)
-        cables.setdefault(key, f"{called[node]}:{port} - {end}")
+        ends = (f"{called[end]}:{own}" if own else called[end] for end, own in ((node, port), (peer, number)))
+        cables.setdefault(key, " - ".join(ends))
     lines = ["[switches]", *(f'"{called[node]}" = {node}' for node in sorted(called))]
     listed = "".join(f'  "{cable}",\n' for cable in cables.values())
     return f"hosts = 1  # at every switch\nlinks = [\n{listed}]\n\n" + "\n".join(lines) + "\n"
@@ -349,6 +353,6 @@ def _usable(names: Mapping[int, str]) -> dict[int, str]:
     found = {node: re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:64] for node, name in names.items()}
     counts = Counter(found.values())
     return {
-        node: name if name and counts[name] == 1 and not name.isdecimal() else f"node-{node}"
+        node: f"node-{node}" if counts[name] > 1 or re.fullmatch(r"(node-)?\d*", name) else name
         for node, name in found.items()
     }

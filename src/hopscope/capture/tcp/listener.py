@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import mmap
+import resource
 import select
 import socket
 import time
@@ -37,6 +38,8 @@ SLOW_SECONDS, SILENT_SECONDS = 60.0, 600.0
 """Longest time for a message to become whole, and until a connection sends anything."""
 SHARE = 8
 """One source has at most one of this many of a worker's connections, but at least one."""
+OTHER_FILES = 256
+"""Files of a worker that are not connections, at most."""
 _LOW = (1 << 64) - 1
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 20), (socket.TCP_KEEPCNT, 6))
 
@@ -140,6 +143,7 @@ class TcpListener:
         self._frames: Records = np.zeros(FRAMES, FRAME)
         zero = np.uint64(0)
         self._split(readonly(self._arena[:0]), zero, zero, zero, self._frames, zero)
+        _allow_files(self.settings.connections)
         if self._socket is None:
             self._socket = bind_share(self.settings.model_copy(update={"workers": self.workers}), self.worker)
         self.port = int(self._socket.getsockname()[1])
@@ -312,3 +316,14 @@ class TcpListener:
         self._free.insert(0, one.place)  # its messages stay until the next call
         if one.sent:
             self._leaving.append(one.session)
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the limit of open files of this process, which is often 1,024, if it is too low for the
+    connections. Above what the system allows, connections are refused.
+    """
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + OTHER_FILES
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        limit = needed if most == resource.RLIM_INFINITY else min(needed, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
