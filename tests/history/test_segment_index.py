@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
-from hopscope.history.files import segment_index, segments
+from hopscope.history import query
+from hopscope.history.files import segment_index, segments, sorting
 from hopscope.history.files.names import SegmentFile, list_segments
 from hopscope.history.files.segment_index import Criteria, flow_key, index_path, read_index, write_index
 from hopscope.history.files.segments import write_segment
-from hopscope.history.query import Flow, History
+from hopscope.history.query import Filters, Flow, History
 from hopscope.history.reading import page
 from hopscope.history.reading.filters import criteria_of
 from hopscope.history.writing.archive import archive_once
@@ -23,13 +24,16 @@ from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.history import HistorySettings
 from support.event_make import Events
 
-CHUNK = 64
+CHUNK, SORTED = 64, 256
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (segment_index, segments):
+    patched: list[Any] = [segment_index, segments, page]
+    for module in patched:
         monkeypatch.setattr(module, "CHUNK_EVENTS", CHUNK)
+    for other in (sorting, page):
+        monkeypatch.setattr(other, "SORTED_EVENTS", SORTED)
 
 
 @pytest.fixture
@@ -130,30 +134,30 @@ def test_pages_equal_brute_force(stored: tuple[Events, Path], order: Any) -> Non
 
 
 def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest events are in one chunk and the journals; those of an unknown flow nowhere."""
+    """The newest events are in the chunks of one sort and the journals; those of an unknown flow nowhere."""
     events, folder = stored
     read: list[int] = []
     search = page.Page.search
 
     def counted(self: page.Page, snapshot: Any, *more: Any) -> None:
-        read.append(sum(part.last + 1 - part.first for part in snapshot.parts))
+        read.append(len(snapshot.parts))
         search(self, snapshot, *more)
 
     monkeypatch.setattr(page.Page, "search", counted)
     with History(folder) as history:
         assert len(history.events(limit=20)) == 20
-        assert sum(read) <= 4 * CHUNK
+        assert sum(read) <= 2 * SORTED // CHUNK
         read.clear()
         assert not len(history.events(limit=20, flow=Flow(flow_id=17)))
-        assert sum(read) <= CHUNK
+        assert sum(read) <= 1
         read.clear()
         assert len(history.events(limit=20, end=int(events["time_ns"].min()) + 1)) == 1
-        assert sum(read) <= 4 * CHUNK
+        assert sum(read) <= 2 * SORTED // CHUNK
 
 
 def test_a_port_of_a_node_is_looked_for_as_such(folder: Path) -> None:
-    """Nodes 1 and 2 and ports 1 and 2 are in every chunk, port 2 of node 2 in one, port 1 of node 1 nowhere.
-    An index without ports of nodes leaves out none of them.
+    """Nodes 1 and 2 and ports 1 and 2 are in every chunk, port 2 of node 2 in the first one of those sorted
+    together, port 1 of node 1 nowhere. An index without ports of nodes leaves out none of them.
     """
     events = np.zeros(6 * CHUNK, EVENT)
     events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
@@ -165,22 +169,23 @@ def test_a_port_of_a_node_is_looked_for_as_such(folder: Path) -> None:
     def chunks(node: int, port: int) -> list[int]:
         index = read_index(segment)
         assert index is not None
-        return [part.first // CHUNK for part in index.parts(criteria_of({"nodes": [node], "ports": [port]}))]
+        found = index.parts(criteria_of({"nodes": [node], "ports": [port]}))
+        return [part.range[1] // CHUNK for part in found]
 
-    assert [chunks(1, 2), chunks(2, 2), chunks(1, 1)] == [[*range(6)], [3], []]
+    assert [chunks(1, 2), chunks(2, 2), chunks(1, 1)] == [[*range(6)], [0], []]
     path = index_path(segment.path)
     path.write_bytes(b"HOPSIDX1" + path.read_bytes()[8:])
-    assert [chunks(2, 2), chunks(1, 1)] == [[*range(6)], [*range(6)]]
+    assert [len(chunks(2, 2)), len(chunks(1, 1))] == [6, 6]
 
 
 def test_batches_are_as_large_as_the_rows_so_far_let_expect(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One row in each of 100 chunks: 30 of them are found by reading few chunks more, in two batches."""
-    events = np.zeros(100 * CHUNK, EVENT)
+    """One row in one chunk of each of 100 sorts: 30 are found by reading few chunks more, in two batches."""
+    events = np.zeros(100 * SORTED, EVENT)
     events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
     events["time_ns"], events["flow_id"] = np.arange(len(events)), 1
-    events["flow_id"][5::CHUNK] = 2
+    events["flow_id"][5::SORTED] = 2
     write_segment(folder, numbered(events, 0, 0))
     read: list[int] = []
     search = page.Page.search
@@ -192,7 +197,7 @@ def test_batches_are_as_large_as_the_rows_so_far_let_expect(
     monkeypatch.setattr(page.Page, "search", counted)
     with History(folder) as history:
         assert len(history.events(limit=30, flow=Flow(flow_id=2))) == 30
-    assert read == [1, 38]
+    assert read == [4, 34]
 
 
 @pytest.mark.parametrize("harm", ["missing", "cut", "chunk", "filter", "magic", "empty"])
@@ -244,9 +249,72 @@ def test_a_merged_segment_has_an_index(folder: Path, make_events: Callable[..., 
     assert list((folder / "segments").glob("*.index")) == [index_path(segment.path)]
     index = read_index(segment)
     assert index is not None
-    assert [(part.first, part.last) for part in index.parts(Criteria())] == [
-        (at, min(at + CHUNK, 800) - 1) for at in range(0, 800, CHUNK)
+    assert [part.range for part in index.parts(Criteria())] == [
+        ("file_row_number", at, at + CHUNK - 1) for at in range(0, 800, CHUNK)
     ]
+
+
+def test_events_of_a_flow_or_a_rare_port_are_together(folder: Path) -> None:
+    """Of each SORTED events, those of a flow are in few chunks, and so are those of a port that has few."""
+    rng = np.random.default_rng(1)
+    events = np.zeros(2 * SORTED, EVENT)
+    events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
+    events["time_ns"], events["value"] = np.arange(len(events)), np.arange(len(events))
+    flows = rng.integers(0, 2**64, 8, dtype=np.uint64)
+    events["flow_id"] = np.repeat(flows, len(events) // 8)
+    events["node_id"], events["port"] = 1, np.arange(len(events)) % 3
+    events["port"][::64] = 9
+    events = rng.permutation(events)
+    events["time_ns"] = np.arange(len(events))
+    write_segment(folder, numbered(events, 0, 0))
+    (segment,) = list_segments(folder)
+    index = read_index(segment)
+    assert index is not None
+
+    def chunks(filters: Filters) -> int:
+        return len(list(index.parts(criteria_of(filters))))
+
+    assert max(chunks({"flow": Flow(flow_id=int(flow))}) for flow in flows) <= 6
+    assert chunks({"nodes": [1], "ports": [9]}) <= 4
+    assert chunks({"nodes": [1], "ports": [0]}) == 2 * SORTED // CHUNK
+    with History(folder) as history:
+        for flow in flows.tolist():
+            got = history.events(limit=None, flow=Flow(flow_id=flow))["value"]
+            assert sorted(got.tolist()) == sorted(events["value"][events["flow_id"] == flow].tolist())
+
+
+@pytest.mark.parametrize("magic", [b"HOPSIDX1", b"HOPSIDX2"])
+def test_segments_of_earlier_versions(folder: Path, make_events: Callable[..., Events], magic: bytes) -> None:
+    """Their rows need not be in the order of their index, whose chunks are ranges of sequences."""
+    events = numbered(make_events(40 * CHUNK - 5, seed=3), 0, 0)
+    segment = write_segment(folder, events)
+    write_index(segment, [events[at : at + CHUNK] for at in range(0, len(events), CHUNK)])
+    path = index_path(segment.path)
+    path.write_bytes(magic + path.read_bytes()[8:])
+    heads = (events["metric"] != Metric.FLOW_PATH) | (events["hop"] == 0)
+    with History(folder) as history:
+        for filters, mask in cases(events):
+            table = history.events(limit=40, **filters)
+            got = list(zip(table["shard"].tolist(), table["sequence"].tolist(), strict=True))
+            assert got == expected(events, "newest", mask & heads)[:40], filters
+
+
+def test_the_footers_of_few_segments_are_kept(
+    folder: Path, make_events: Callable[..., Events], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages over more segments than DuckDB may keep find every event."""
+    monkeypatch.setattr(query, "_MOST_KEPT", 4)
+    for number in range(12):
+        write_segment(folder, numbered(make_events(20, seed=number, start=1000 * number), 0, 20 * number))
+    connections = set()
+    with History(folder) as history:
+        for number in range(12):
+            events = make_events(20, seed=number, start=1000 * number)
+            start, end = int(events["time_ns"].min()), int(events["time_ns"].max()) + 1
+            heads = (events["metric"] != Metric.FLOW_PATH) | (events["hop"] == 0)
+            assert len(history.events(start=start, end=end)) == heads.sum()
+            connections.add(history._connection)
+    assert len(connections) > 1
 
 
 def test_a_long_path_over_the_end_of_a_segment(folder: Path) -> None:

@@ -27,7 +27,7 @@ from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
 from .reading.event_queries import LOCAL, EventQueries, name_ends, of_records
-from .reading.filters import Filters, Flow, QueueFilters, criteria_of
+from .reading.filters import Filters, Flow, QueueFilters, criteria_of, where
 from .reading.long_paths import MOST_RECORDS, add_long_paths
 from .reading.page import Order, Page
 from .reading.source import HistorySource, Sequences, Snapshot
@@ -55,6 +55,10 @@ _EVERY = "<every event>"
 """Stands for the SELECT of all events in a statement whose columns are not known yet."""
 _MOST_KEYS = 1000
 """Largest number of flows that are looked up in the indexes of segments."""
+_MOST_KEPT = 100
+"""Largest number of segments whose footers DuckDB keeps for pages of events: 1.3 MB each. To read one again
+takes 2 ms, and a page would read each up to four times.
+"""
 _TRIES = 20
 """How many snapshots a query tries if the archive replaces segments meanwhile."""
 
@@ -80,7 +84,9 @@ class History(EventQueries):
         self.folder, self._member = Path(folder), member
         self._source = HistorySource(self.folder)
         self._sandbox = Sandbox()
-        self._connection = connect(memory_bytes, threads or min(4, os.cpu_count() or 1))
+        self._connect = partial(connect, memory_bytes, threads or min(4, os.cpu_count() or 1))
+        self._connection = self._connect()
+        self._kept: set[Path] = set()
         self._closed = False
 
     @property
@@ -119,10 +125,13 @@ class History(EventQueries):
 
         def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
             def search(batch: Snapshot) -> None:
+                self._keep(batch.paths, cursor)
+
                 def long_paths() -> str | None:
                     return self._source.undamaged(snapshot.near(batch)).long_paths(cursor)
 
-                page.search(batch, self._where(filters, long_paths), cursor)
+                condition = self._where if batch.has_long_paths else where
+                page.search(batch, condition(filters, long_paths), cursor)
 
             for batch in page.batches(snapshot):
                 search(self._source.undamaged(batch))
@@ -245,9 +254,18 @@ class History(EventQueries):
         def find(table: Table, rows: npt.NDArray[np.intp]) -> str | None:
             shards, later = table["shard"][rows], table["sequence"][rows] + np.uint64(1)
             holding = snapshot.holding(Sequences(shards, later), MOST_RECORDS)
-            return self._source.undamaged(holding).long_paths(cursor)
+            return self._source.undamaged(self._source.chunks(holding)).long_paths(cursor)
 
         return add_long_paths(table, cursor, LOCAL.shard, find)
+
+    def _keep(self, paths: list[Path], cursor: duckdb.DuckDBPyConnection) -> None:
+        """Let DuckDB keep the footers of these segments, unless they are many. A new DuckDB forgets all."""
+        few = len(paths) <= _MOST_KEPT // 4
+        cursor.execute(f"SET parquet_metadata_cache = {few}")
+        self._kept.update(paths if few else ())
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.clear()
+            self._connection = self._connect()  # running queries have cursors of the one before
 
     def _ask(
         self, ask: Callable[[Files, duckdb.DuckDBPyConnection], Result], look: Callable[[], Files]

@@ -1,6 +1,6 @@
 """The index of a segment: a small file beside it, by which a query skips the parts that cannot have its rows.
 
-NAME.parquet.index describes chunks of CHUNK_EVENTS events: their sequences and times, kinds and metrics, and
+NAME.parquet.index describes chunks of CHUNK_EVENTS rows: their sequences and times, kinds and metrics, and
 a Bloom filter of the flow ids, addresses, nodes, ports, and ports of nodes in them. A segment whose index is
 missing or damaged is read whole; the archive writes a missing one.
 
@@ -24,13 +24,18 @@ from ...wire.records import Records
 from .names import INDEX, SegmentFile, write_file
 
 CHUNK_EVENTS = 16_384
-"""Events of a chunk. A chunk is a row group of the segment, the smallest unit that DuckDB reads."""
+"""Rows of a chunk. A chunk is a row group of the segment, the smallest unit that DuckDB reads."""
 EARLIEST, LATEST = -(2**63), 2**63 - 1
 _LOW = 2**64 - 1
 
-_MAGIC = b"HOPSIDX2"
+ROW = "file_row_number"
+"""Column with the number of a row in its file."""
+
+_MAGIC = b"HOPSIDX3"
+_BY_SEQUENCE = b"HOPSIDX2"
+"""Magic of an earlier index, whose chunks are ranges of sequences instead of rows."""
 _WITHOUT_PLACES = b"HOPSIDX1"
-"""Magic of an earlier index, whose filters have nodes and ports, but not ports of nodes."""
+"""The same, whose filters have nodes and ports, but not ports of nodes."""
 HEADER = np.dtype(
     [("magic", "S8"), ("chunks", "<u4"), ("blocks", "<u4"), ("chunks_crc", "<u4"), ("blocks_crc", "<u4")]
 )
@@ -49,8 +54,9 @@ CHUNK = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-"""First and last sequence, oldest and newest time (ns), a bit for each kind and metric, the first block of
-the Bloom filter and their number, and whether the chunk has records of a path of more than PATH_PART nodes.
+"""Lowest and highest sequence, oldest and newest time (ns), a bit for each kind and metric, the first block
+of the Bloom filter and their number, and whether the chunk has records of a path of more than PATH_PART
+nodes.
 """
 
 PART_FIELDS = ["first", "last", "oldest", "newest", "long"]
@@ -87,7 +93,9 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Events of a segment that a query may need: sequences `first` to `last`, with times in ns."""
+    """Rows of a segment that a query may need: their lowest and highest sequence, and their oldest and newest
+    time (ns).
+    """
 
     segment: SegmentFile
     first: int
@@ -96,6 +104,20 @@ class Part:
     newest: int = LATEST
     long: bool = True
     """Whether it may have records of a path of more than PATH_PART nodes."""
+    begin: int | None = None
+    """Number of the first row; None: all rows with these sequences."""
+
+    @property
+    def range(self) -> tuple[str, int, int]:
+        """A column, and the range of its values, inclusive, that the rows have."""
+        if self.begin is None:
+            return "sequence", self.first, self.last
+        return ROW, self.begin, self.begin + CHUNK_EVENTS - 1
+
+    @classmethod
+    def whole(cls, segment: SegmentFile) -> Part:
+        """All rows of a segment."""
+        return cls(segment, segment.first, segment.last)
 
 
 class SegmentIndex:
@@ -107,7 +129,8 @@ class SegmentIndex:
         """`head`: the HEADER, with the checksum that undamaged `blocks` have."""
         self.segment, self.chunks = segment, chunks
         self._blocks, self._crc = blocks, int(head["blocks_crc"])
-        self._has_places = head["magic"] == _MAGIC
+        self._has_places = head["magic"] != _WITHOUT_PLACES
+        self._of_rows = head["magic"] == _MAGIC
         self._filters: npt.NDArray[np.uint64] | None = None
 
     def parts(self, criteria: Criteria) -> Iterator[Part]:
@@ -120,8 +143,11 @@ class SegmentIndex:
             for key in group:
                 found = found | self._has(np.uint64(key))
             may &= found
-        for first, last, oldest, newest, long in rows[may][PART_FIELDS].tolist():
-            yield Part(self.segment, first, last, oldest, newest, bool(long))
+        begins = (np.flatnonzero(may) * CHUNK_EVENTS).tolist()
+        for begin, described in zip(begins, rows[may][PART_FIELDS].tolist(), strict=True):
+            first, last, oldest, newest, long = described
+            rows_from = begin if self._of_rows else None
+            yield Part(self.segment, first, last, oldest, newest, bool(long), rows_from)
 
     def _has(self, key: np.uint64) -> npt.NDArray[np.bool_]:
         """bool [chunks]: which chunks may have a key."""
@@ -183,7 +209,7 @@ def port_key(port: int) -> int:
 
 def place_key(node: int, port: int) -> int:
     """The key of a port of a node."""
-    return int(_place_keys(np.array([node], np.uint64), np.array([port], np.uint64))[0])
+    return int(place_keys(np.array([node], np.uint64), np.array([port], np.uint64))[0])
 
 
 def index_path(path: Path) -> Path:
@@ -192,7 +218,7 @@ def index_path(path: Path) -> Path:
 
 
 def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
-    """Write the index of a segment with these EVENT records, in sequence. OSError: it failed."""
+    """Write the index of a segment with these EVENT records, in the order of its rows. OSError: it failed."""
     rows, filters, blocks = [], [], 0
     for events in chunks:
         row = np.zeros(1, CHUNK)
@@ -220,7 +246,10 @@ def read_index(segment: SegmentFile) -> SegmentIndex | None:
         return None
     head = raw[: HEADER.itemsize].view(HEADER)[0]
     begin = HEADER.itemsize + int(head["chunks"]) * CHUNK.itemsize
-    if head["magic"] not in (_MAGIC, _WITHOUT_PLACES) or len(raw) != begin + int(head["blocks"]) * 64:
+    if (
+        head["magic"] not in (_MAGIC, _BY_SEQUENCE, _WITHOUT_PLACES)
+        or len(raw) != begin + int(head["blocks"]) * 64
+    ):
         return None
     chunks, blocks = np.array(raw[HEADER.itemsize : begin]), raw[begin:]
     if zlib.crc32(chunks.data) != head["chunks_crc"]:
@@ -240,7 +269,7 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     of_events = ports_of_events(events)
     known = of_events != UNKNOWN
     flows = np.unique(events["flow_id"])
-    places = _place_keys(events["node_id"][known], of_events[known])
+    places = place_keys(events["node_id"][known], of_events[known])
     keys = [
         np.unique(places),
         _flow_keys(flows[flows != 0]),
@@ -253,7 +282,7 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
 
 def describe(row: Any, events: Records) -> None:
     """Fill in the CHUNK for these events, except `block` and `blocks`."""
-    row["first"], row["last"] = events["sequence"][0], events["sequence"][-1]
+    row["first"], row["last"] = events["sequence"].min(), events["sequence"].max()
     row["oldest"], row["newest"] = events["time_ns"].min(), events["time_ns"].max()
     for name, bits in (("kind", "kinds"), ("metric", "metrics")):
         row[bits] = _bits(np.flatnonzero(np.bincount(events[name])))
@@ -274,7 +303,8 @@ def _address_keys(high: Keys, low: Keys) -> Keys:
     return _mixed(_mixed(high ^ _ADDRESS) ^ low)
 
 
-def _place_keys(nodes: npt.NDArray[Any], ports: npt.NDArray[Any]) -> Keys:
+def place_keys(nodes: npt.NDArray[Any], ports: npt.NDArray[Any]) -> Keys:
+    """The keys of ports of nodes."""
     return _mixed(nodes.astype(np.uint64) | ports.astype(np.uint64) << np.uint64(32) | _PLACE)
 
 

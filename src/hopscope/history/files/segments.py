@@ -1,4 +1,7 @@
-"""Parquet segments. A segment holds a range of a shard's events; it is written once and never changed."""
+"""Parquet segments. A segment holds a range of a shard's events; it is written once and never changed.
+
+Its rows are in the order of `sorting`; those of earlier versions are in sequence.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from ..columns import NAMES, connect, quoted, register
 from ..errors import DamagedError, HistoryError
 from .checksums import archived, write_sum, wrong_sums
 from .names import SegmentFile, segment_path, sync_folder
-from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
+from .segment_index import CHUNK_EVENTS, ROW, Part, write_index
+from .sorting import by_flow
 
 ZSTD = "COMPRESSION zstd, COMPRESSION_LEVEL 1"
 """How files are compressed. The default level, 3, takes 18 % more CPU time for the same size."""
@@ -35,24 +39,18 @@ def write_segment(folder: Path, events: Records) -> SegmentFile:
     The file gets its name once it is on disk. HistoryError: the disk is full, or the folder is not writable;
     no file is left behind.
     """
-    with connect(_MEMORY_BYTES, threads=1) as connection:
-        select = register(connection, "fresh", events)
-        shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
-        target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
-        _copy(connection, select, target)  # unsorted: to sort, DuckDB would hold all rows in memory
-    with suppress(OSError):  # the archive writes a missing index later
-        write_index(target, chunks_of(events, CHUNK_EVENTS))
-    return target
+    return _write(folder, events, None)
 
 
 def index_segment(segment: SegmentFile) -> None:
     """Write the missing index of a segment, whose events are read for it. HistoryError: it failed."""
 
     def chunks() -> Iterator[Records]:
-        for first in range(segment.first, segment.last + 1, CHUNK_EVENTS):
-            end = min(first + CHUNK_EVENTS, segment.last + 1)
-            events = read_events(connection, segment.path, first, end)
-            if len(events) != end - first:
+        count = segment.last + 1 - segment.first
+        for begin in range(0, count, CHUNK_EVENTS):
+            end = min(begin + CHUNK_EVENTS, count)
+            events = _read(connection, segment.path, f"{ROW} >= {begin} AND {ROW} < {end}")
+            if len(events) != end - begin:
                 raise DamagedError(
                     f"{segment.path} is damaged: it does not have the events that its name says"
                 )
@@ -72,11 +70,16 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
 
     The next round of the archive removes those that cannot be removed now.
     """
-    shard, first, last = segments[0].shard, segments[0].first, segments[-1].last
-    target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
     times = archived(segment.path for segment in segments)
+    events = np.empty(segments[-1].last + 1 - segments[0].first, EVENT)
     with connect(_MEMORY_BYTES, threads=1) as connection:
-        _copy(connection, segments_sql([segment.path for segment in segments]), target, times)
+        for s in segments:
+            begin, end = (at - segments[0].first for at in (s.first, s.last + 1))
+            try:
+                events[begin:end] = read_events(connection, s.path, s.first, s.last + 1)
+            except (duckdb.Error, ValueError) as error:
+                raise HistoryError(f"{s.path} cannot be merged: {first_line(error)}") from error
+    target = _write(folder, events, times)
     for segment in segments:
         with suppress(OSError):
             segment.path.unlink()
@@ -84,52 +87,66 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
     return target
 
 
-def segments_sql(paths: Sequence[Path]) -> str:
-    """A SELECT of columns.COLUMNS from segments; columns that segments of layout 1 lack are NULL."""
-    files = f"read_parquet([{', '.join(quoted(path) for path in paths)}], union_by_name = true)"
+def segments_sql(paths: Sequence[Path], names: str = NAMES) -> str:
+    """A SELECT of columns.COLUMNS (or `names`) from segments; columns that segments of layout 1 lack are
+    NULL.
+    """
+    listed = ", ".join(quoted(path) for path in paths)
+    files = f"read_parquet([{listed}], union_by_name = true, file_row_number = true)"
     newer = "SELECT NULL::VARCHAR AS reason, NULL::UBIGINT AS switch_ns WHERE false"
-    return f"SELECT {NAMES} FROM (FROM {files} UNION ALL BY NAME {newer})"
+    return f"SELECT {names} FROM (FROM {files} UNION ALL BY NAME {newer})"
 
 
-def parts_sql(parts: Sequence[Part]) -> str:
-    """A SELECT of columns.COLUMNS from parts of segments. Whole segments come first, the newest before older
-    ones: `ORDER BY time DESC LIMIT 100` over 6 million events then takes 0.3 s instead of 2 s, because DuckDB
-    skips older rows.
+def parts_sql(parts: Sequence[Part], names: str = NAMES) -> str:
+    """A SELECT of columns.COLUMNS (or `names`) from parts of segments. Whole segments come first, the newest
+    before older ones: `ORDER BY time DESC LIMIT 100` over 6 million events then takes 0.3 s instead of 2 s,
+    because DuckDB skips older rows.
     """
     whole, arms = [], []
     for segment, of_segment in groupby(sorted(parts, key=_place), key=lambda part: part.segment):
         ranges = _joined(of_segment)
-        if ranges == [(segment.first, segment.last)]:
+        count = segment.last + 1 - segment.first
+        if len(ranges) == 1 and ranges[0][2] + 1 - ranges[0][1] >= count:
             whole.append(segment.path)
         else:
-            within = " OR ".join(f"sequence BETWEEN {first} AND {last}" for first, last in ranges)
-            arms.append(f"SELECT {NAMES} FROM ({segments_sql([segment.path])}) WHERE {within}")
+            within = " OR ".join(f"{column} BETWEEN {begin} AND {end}" for column, begin, end in ranges)
+            arms.append(rows_sql(segment, within, names))
     if whole:
-        arms.insert(0, segments_sql(whole[::-1]))
+        arms.insert(0, segments_sql(whole[::-1], names))
     return " UNION ALL ".join(arms)
 
 
-def _place(part: Part) -> tuple[int, int]:
-    return part.segment.shard, part.first
+def rows_sql(segment: SegmentFile, condition: str, names: str = NAMES) -> str:
+    """A SELECT of columns.COLUMNS (or `names`) from those rows of a segment that meet a condition."""
+    names = names.replace(" shard,", f" {segment.shard}::USMALLINT AS shard,")  # saves reading a column
+    return f"{segments_sql([segment.path], names)} WHERE {condition}"
 
 
-def _joined(parts: Iterable[Part]) -> list[tuple[int, int]]:
-    """First and last sequence of each run of adjacent parts."""
-    ranges: list[tuple[int, int]] = []
-    for part in parts:
-        if ranges and ranges[-1][1] + 1 == part.first:
-            ranges[-1] = ranges[-1][0], part.last
+def _place(part: Part) -> tuple[int, int, int]:
+    return part.segment.shard, part.segment.first, part.range[1]
+
+
+def _joined(parts: Iterable[Part]) -> list[tuple[str, int, int]]:
+    """The range of each run of adjacent parts."""
+    ranges: list[tuple[str, int, int]] = []
+    for column, begin, end in (part.range for part in parts):
+        if ranges and ranges[-1][2] + 1 == begin:
+            ranges[-1] = column, ranges[-1][1], end
         else:
-            ranges.append((part.first, part.last))
+            ranges.append((column, begin, end))
     return ranges
 
 
 def read_events(connection: duckdb.DuckDBPyConnection, path: Path, first: int, until: int) -> Records:
     """EVENT records of a segment with sequences `first` to `until` - 1, in order. duckdb.Error: it failed."""
-    columns = connection.execute(
-        f"SELECT {_RAW} FROM ({segments_sql([path])}) WHERE sequence >= {first} AND sequence < {until}"
-        " ORDER BY sequence"
-    ).fetchnumpy()
+    rows = _read(connection, path, f"sequence >= {first} AND sequence < {until}")
+    in_order: Records = rows[np.argsort(rows["sequence"])]
+    return in_order
+
+
+def _read(connection: duckdb.DuckDBPyConnection, path: Path, condition: str) -> Records:
+    """EVENT records of a segment that meet a condition, in the order of its rows. duckdb.Error: it failed."""
+    columns = connection.execute(f"{segments_sql([path], _RAW)} WHERE {condition}").fetchnumpy()
     rows = np.zeros(len(columns["sequence"]), EVENT)
     for name in EVENT.names or ():
         if name in columns:
@@ -217,15 +234,22 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def _copy(
-    connection: duckdb.DuckDBPyConnection,
-    select: str,
-    target: SegmentFile,
-    times: tuple[int, int] | None = None,
-) -> None:
-    """Write the SELECT's events as the segment `target`; `times` as in `write_parquet`."""
-    rows = target.last - target.first + 1
-    write_parquet(connection, select, target.path, (VERSION_KEY, EVENT_VERSION), times, rows)
+def _write(folder: Path, events: Records, times: tuple[int, int] | None) -> SegmentFile:
+    """Write the events as a segment, as in `write_segment`; `times` as in `write_parquet`."""
+    shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
+    target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
+    with connect(_MEMORY_BYTES, threads=1) as connection:
+        select = register(connection, "fresh", by_flow(events))
+        version = VERSION_KEY, EVENT_VERSION
+        write_parquet(connection, select, target.path, version, times, last + 1 - first)
+        with suppress(OSError, duckdb.Error):  # the archive writes a missing index later
+            # a LEFT JOIN of names in `select` may change the order a little
+            rows = connection.execute(segments_sql([target.path], f"sequence, {ROW}")).fetchnumpy()
+            order = np.empty(len(events), np.int64)
+            order[rows[ROW]] = rows["sequence"] - np.uint64(first)
+            begins = range(0, len(order), CHUNK_EVENTS)
+            write_index(target, (events[order[at : at + CHUNK_EVENTS]] for at in begins))
+    return target
 
 
 def write_parquet(

@@ -15,7 +15,10 @@ from ...wire.records import Records
 from ..columns import COLUMNS, NAMES, named_in
 from ..errors import HistoryError
 from ..files.journal_chunks import JournalPart
-from ..files.segment_index import Criteria, Part
+from ..files.names import SegmentFile
+from ..files.segment_index import CHUNK_EVENTS, ROW, Criteria, Part
+from ..files.segments import rows_sql
+from ..files.sorting import SORTED_EVENTS
 from .source import Sequences, Snapshot
 from .table import Table, fetch
 
@@ -36,12 +39,11 @@ _MARGIN = 1.25
 _MAX_PARTS = 512
 _ALL = 2**62
 _LISTED = 1000
-"""Up to this many rows are fetched by a list of their sequences, so that DuckDB
-skips the rows between them.
-"""
+"""Up to this many rows of a segment are fetched by a list, so that DuckDB skips the chunks between them."""
 _FETCHED = NAMES.replace(" src,", " NULL AS src,").replace(" dst,", " NULL AS dst,")
 """Columns to fetch: without the texts of addresses, which take longest; `name_ends` adds them."""
-_KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8")])
+_KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8"), ("row", "<i8")])
+_PLACE = ("sequence", "shard", "time")
 
 Keys = npt.NDArray[Any]
 
@@ -72,13 +74,15 @@ class Page:
     def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         """Batches of a snapshot's parts, until the remaining parts cannot have a row of the page.
 
-        The first batch is one part of a segment or journal. Each further batch has _GROWTH times as many
-        parts as the one before; or, if that one had rows, as many as are expected to have the missing rows.
+        The first batch is one part of a journal, or as many parts of segments as are sorted together, which
+        all may have the newest events. Each further batch has _GROWTH times as many parts as the one before;
+        or, if that one had rows, as many as are expected to have the missing rows.
         """
         self._keys = np.empty(0, _KEY)
         both: list[Part | JournalPart] = [*snapshot.parts, *snapshot.fresh]
         parts = sorted(both, key=self._best)
-        begin, size = 0, _ALL if self._limit == _ALL else 1
+        sorted_together = SORTED_EVENTS // CHUNK_EVENTS if parts and isinstance(parts[0], Part) else 1
+        begin, size = 0, _ALL if self._limit == _ALL else sorted_together
         end = size
         while begin < len(parts) and not (begin and self._is_complete(parts[begin])):
             batch, before = parts[begin:end], len(self._keys)
@@ -99,33 +103,40 @@ class Page:
         where = f"{condition} AND {self._after_sql()}"
         names = named_in(f"time, shard, sequence, {where}")
         got = cursor.execute(
-            f"""SELECT epoch_ns(time)::BIGINT AS time, shard, sequence FROM ({snapshot.select(cursor, names)})
+            f"""SELECT epoch_ns(time)::BIGINT AS time, shard, sequence, coalesce({ROW}, 0) AS row
+            FROM ({snapshot.select(cursor, names, rows=True)})
             WHERE {where} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
         ).fetchnumpy()
         found = np.empty(len(got["time"]), _KEY)
         for name in _KEY.names or ():
             found[name] = got[name]
         keys = np.concatenate([self._keys, found])
-        names = ("sequence", "shard") if self._order == "sequence" else ("sequence", "shard", "time")
-        at = np.lexsort([keys[name] for name in names])
+        at = np.lexsort([keys[name] for name in (_PLACE[:2] if self._order == "sequence" else _PLACE)])
         self._keys = keys[(at[::-1] if self._order == "newest" else at)[: self._limit + 1]]
 
     def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
         """The rows that were found, with addresses only as numbers."""
         keys = self._keys[: self._limit]
         wanted = Sequences(keys["shard"], keys["sequence"])
-        holding = replace(snapshot.holding(wanted), criteria=Criteria())  # which all of these meet
-        source = holding.select(cursor, named_in(NAMES), selected=partial(_have, wanted))
-        columns = {name: np.ascontiguousarray(keys[name]) for name in ("shard", "sequence")}
-        cursor.register("page", columns)  # DuckDB before 2.0 reads other strides wrongly
-        listed = ""
-        if len(keys) <= _LISTED:
-            listed = f"WHERE sequence IN ({', '.join(map(str, keys['sequence'].tolist())) or 'NULL'})"
-        select = f"SELECT {_FETCHED} FROM ({source}) SEMI JOIN page USING (shard, sequence) {listed}"
-        table = fetch(cursor, f"{select} ORDER BY {_BY[self._order]}", None, COLUMNS)
+        holding = snapshot.holding(wanted)
+        arms = []
+        for number, segment in enumerate(part.segment for part in holding.parts):
+            within = (keys["sequence"] >= segment.first) & (keys["sequence"] <= segment.last)
+            rows = np.ascontiguousarray(keys["row"][within & (keys["shard"] == segment.shard)])
+            if len(rows) <= _LISTED:
+                chosen = f"IN ({', '.join(map(str, rows.tolist()))})"
+            else:
+                cursor.register(f"rows_{number}", {"row": rows})  # DuckDB before 2.0 reads strides wrongly
+                chosen = f"IN (SELECT row FROM rows_{number})"
+            arms.append(rows_sql(segment, f"{ROW} {chosen}", _FETCHED))
+        if holding.fresh or not arms:
+            fresh = replace(holding, parts=[], criteria=Criteria())  # which all of these meet
+            source = fresh.select(cursor, named_in(NAMES), selected=partial(_have, wanted))
+            arms.append(f"SELECT {_FETCHED} FROM ({source})")
+        table = fetch(cursor, f"{' UNION ALL '.join(arms)} ORDER BY {_BY[self._order]}", None, COLUMNS)
         table.truncated = len(self._keys) > len(keys)
         if table.truncated and len(keys):
-            table.after = "-".join(str(part) for part in keys[-1].tolist())
+            table.after = "-".join(str(part) for part in keys[["time", "shard", "sequence"]][-1].tolist())
         return table
 
     def _expected(self, read: int) -> int:
@@ -145,7 +156,7 @@ class Page:
         """Whether all rows of the page, and one more, come before those of the part `following`."""
         if len(self._keys) <= self._limit:
             return False
-        time_ns, shard, sequence = self._keys[max(0, self._limit - 1)].tolist()
+        time_ns, shard, sequence, _ = self._keys[max(0, self._limit - 1)].tolist()
         last = {"newest": (-time_ns, 0), "oldest": (time_ns, 0)}.get(self._order, (shard, sequence))
         return bool(last < self._best(following))
 
@@ -171,24 +182,16 @@ def _have(sequences: Sequences, events: Records) -> npt.NDArray[np.bool_]:
 
 
 def _end(parts: list[Part | JournalPart], end: int) -> int:
-    """The end of a batch that should end at `end`: later if it would split the
-    adjacent parts of a segment.
-    """
-    if not _WHOLE_SEGMENTS <= end < len(parts):
-        return end
-    last = parts[end - 1]
-    while end < len(parts) and _are_together(last, parts[end]):
-        last, end = parts[end], end + 1
+    """The end of a batch that should end at `end`: later if it would split the parts of a segment."""
+    if _WHOLE_SEGMENTS <= end < len(parts):
+        segment = _segment(parts[end - 1])
+        while end < len(parts) and segment is not None and _segment(parts[end]) == segment:
+            end += 1
     return end
 
 
-def _are_together(part: Part | JournalPart, other: Part | JournalPart) -> bool:
-    return (
-        isinstance(part, Part)
-        and isinstance(other, Part)
-        and part.segment == other.segment
-        and (part.last + 1 == other.first or other.last + 1 == part.first)
-    )
+def _segment(part: Part | JournalPart) -> SegmentFile | None:
+    return part.segment if isinstance(part, Part) else None
 
 
 def _position(after: str) -> tuple[int, int, int]:

@@ -15,16 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...detect.records import EVENT
-from ..columns import NAMES, connect, fields_of, register
+from ..columns import connect, fields_of, register
 from ..errors import DamagedError, HistoryError
 from ..files.checksums import wrong_sums
 from ..files.journal_chunks import JournalPart, JournalReader, Selected, read_columns
 from ..files.names import JournalFile, SegmentFile, list_journals, list_segments, segment_covering
 from ..files.period_files import check_periods
-from ..files.segment_index import Criteria, Part, SegmentIndex, read_index
+from ..files.segment_index import ROW, Criteria, Part, SegmentIndex, read_index
 from ..files.segments import check_footers, check_pages, first_line, parts_sql
 from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
 from .filters import is_further
+from .long_paths import MOST_RECORDS
 
 Numbers = npt.NDArray[np.integer[Any]]
 LONG_PATH_COLUMNS = ("metric", "path", "hop", "shard", "sequence")
@@ -70,22 +71,27 @@ class Snapshot:
         names: Collection[str],
         name: str = "journal",
         selected: Selected | None = None,
+        rows: bool = False,
     ) -> str:
         """A SELECT of these columns of COLUMNS, of all events. The events of journals are registered with the
-        connection as `name`; `selected` says which of them are needed.
+        connection as `name`; `selected` says which of them are needed. With `rows` also of ROW, which is NULL
+        for events of journals.
         """
         shown = ", ".join(names)
-        selects = [f"SELECT {shown} FROM ({parts_sql(self.parts)})"] if self.parts else []
+        selects = [parts_sql(self.parts, f"{shown}, {ROW}" if rows else shown)] if self.parts else []
         if self.fresh or not selects:
             read = read_columns(self.fresh, fields_of(names, self.texts), self.criteria, selected)
-            selects.append(f"SELECT {shown} FROM ({register(connection, name, read, self.texts, names)})")
+            row = f", NULL AS {ROW}" if rows else ""
+            selects.append(
+                f"SELECT {shown}{row} FROM ({register(connection, name, read, self.texts, names)})"
+            )
         return " UNION ALL ".join(selects)
 
     def select_all(self, connection: duckdb.DuckDBPyConnection) -> str:
         """A SELECT of all events, with columns.COLUMNS. Journals are mapped, see `OpenJournal.mapped`, and
         registered with the connection as `journal_0` and so on.
         """
-        selects = [f"SELECT {NAMES} FROM ({parts_sql(self.parts)})"] if self.parts else []
+        selects = [parts_sql(self.parts)] if self.parts else []
         ends = {part.journal: part.last + 1 - part.journal.first for part in self.fresh}
         blocks = [journal.mapped(end) for journal, end in ends.items()]
         for number, events in enumerate(blocks if blocks or selects else [np.empty(0, EVENT)]):
@@ -93,13 +99,22 @@ class Snapshot:
         return " UNION ALL ".join(selects)
 
     def near(self, batch: Snapshot) -> Snapshot:
-        """The parts of a batch, and those that follow them: the records of an event may continue there."""
-        begins = {(part.segment.shard, part.first): part for part in self.parts}
-        parts = dict.fromkeys(batch.parts)
+        """The parts that may have records of a batch's events, which may continue in other parts."""
+        ranges: dict[int, tuple[int, int]] = {}
         for part in batch.parts:
-            if following := begins.get((part.segment.shard, part.last + 1)):
-                parts[following] = None
-        return replace(self, parts=list(parts))
+            first, last = ranges.get(part.segment.shard, (part.first, part.last))
+            ranges[part.segment.shard] = min(first, part.first), max(last, part.last)
+        parts = []
+        for part in self.parts:
+            first, last = ranges.get(part.segment.shard, (0, -MOST_RECORDS))
+            if part.first <= last + MOST_RECORDS and part.last >= first:
+                parts.append(part)
+        return replace(self, parts=parts)
+
+    @property
+    def has_long_paths(self) -> bool:
+        """Whether there may be records of paths of more than PATH_PART nodes."""
+        return any(part.long for part in self.parts) or any(part.long for part in self.fresh)
 
     def long_paths(self, connection: duckdb.DuckDBPyConnection) -> str | None:
         """A SELECT of all events that may be records of paths of more than PATH_PART nodes, or None if there
@@ -123,7 +138,7 @@ class Snapshot:
         segments = dict.fromkeys(part.segment for part in self.parts)
         return replace(
             self,
-            parts=[Part(segment, segment.first, segment.last) for segment in segments if has(segment)],
+            parts=[Part.whole(segment) for segment in segments if has(segment)],
             fresh=[part for part in self.fresh if has(part)],
         )
 
@@ -210,7 +225,7 @@ class HistorySource:
         segment.
         """
         if criteria is None:
-            return [Part(segment, segment.first, segment.last) for segment in segments]
+            return [Part.whole(segment) for segment in segments]
         since = dict(criteria.since)
         known: dict[Path, SegmentIndex | None] = {}
         parts: list[Part] = []
@@ -220,9 +235,17 @@ class HistorySource:
             if index is not None:
                 parts += index.parts(criteria)
             elif segment.last >= since.get(segment.shard, 0):
-                parts.append(Part(segment, segment.first, segment.last))
+                parts.append(Part.whole(segment))
         self._indexes = known
         return parts
+
+    def chunks(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot, with all chunks of its segments."""
+        parts: list[Part] = []
+        for segment in dict.fromkeys(part.segment for part in snapshot.parts):
+            index = self._indexes.get(segment.path)
+            parts += [Part.whole(segment)] if index is None else index.parts(Criteria())
+        return replace(snapshot, parts=parts)
 
     def periods(self, window: Window = EVERYTHING) -> PeriodSnapshot:
         """The undamaged files of distributions, and the live counts, of a window."""
