@@ -178,7 +178,7 @@ def test_a_segment_that_rots_after_it_was_checked(written: tuple[Path, Events], 
     path.write_bytes(raw)
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert archive_once(folder, HistorySettings()).quarantined == 0
-    with pytest.raises(HistoryError, match=rf"{path.name} (is damaged|cannot be read)"):
+    with pytest.raises(HistoryError, match=f"^{path} is damaged"):
         followed(folder, 3, 5, 400)
     assert archive_once(folder, HistorySettings()).quarantined == 1
     assert seen(followed(folder, 3, 5, 400)) == seen(events[700:])

@@ -229,7 +229,12 @@ class EventFollower:
                 return None
             except OSError:
                 pass  # the file belongs to another user
-            raise HistoryError(f"{path} cannot be read: {first_line(error)}") from error
+            line = (
+                str(error)
+                if isinstance(error, DamagedError)
+                else f"{path} cannot be read: {first_line(error)}"
+            )
+            raise HistoryError(line) from error
 
 
 def ends_of(folder: Path) -> dict[int, int]:
