@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-_RANDOM = random.Random()  # the generator of the module belongs to programs that import the library
+_RANDOM = random.SystemRandom()  # has no state that a fork would copy
 
 
 def jittered(seconds: float, low: float = 0.5, high: float = 1.5) -> float:
