@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 from collections.abc import Iterator
@@ -164,6 +165,28 @@ def test_connections_are_limited(running: Running) -> None:
         assert sorted(running.messages(2)) == sorted([message(DATA), message(TEMPLATE)])
     for one in (*mine, *others):
         one.close()
+
+
+def test_a_process_without_descriptors_closes_connections(running: Running) -> None:
+    """Each counts once, its exporter sees that it is closed, and connections are taken again afterwards."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    made = [socket.create_connection(("127.0.0.1", running.listener.port)) for _ in range(2)]
+    lowest = os.dup(made[0].fileno())
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        running.until(lambda: running.sum("refused") == 2)
+        for _ in range(10):
+            running.turn()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert running.listener.counts()["ipfix_connections_refused_full"] == 2
+    for one in made:
+        assert one.recv(1) == b""
+        one.close()
+    running.before = 2
+    with running.connect():
+        assert running.listener.counts()["ipfix_connections"] == 1
 
 
 def test_workers_share_a_port() -> None:

@@ -105,6 +105,8 @@ def test_a_number_of_hosts_and_rates_for_all(tmp_path: Path) -> None:
         ),
         ('switches = ["a", "b"]\nlinks = ["a:swp1 - b"]', "found port swp1, expected its number in INT"),
         ('switches = ["a", "b"]\nlinks = ["a:65536 - b"]', "found port 65536, expected its number in INT"),
+        (f'switches = ["a", "b"]\nlinks = ["a:{"9" * 5000} - b"]', "9, expected its number in INT"),
+        (f'{PAIR}hosts = {{ a = [{{ port = "٣" }}] }}', "found port ٣, expected its number in INT"),
         (
             'switches = ["a", "b"]\nlinks = ["a:1 - b:1",\n "a:1 - b:2"]\nhosts = 1',
             ":3: links: a:1 - b:2: port 1 of a is in use by a:1 - b:1: choose another number",
@@ -121,7 +123,8 @@ def test_a_number_of_hosts_and_rates_for_all(tmp_path: Path) -> None:
             'switches = ["a", "b"]\nlinks = [{ between = "a - b", speed = "1G" }]',
             ":2: links: a - b: no such key as speed; expected between, rate, delay",
         ),
-        (f'rate = "3G"\n{PAIR}', ":1: rate: found rate 3G, expected one at which a byte takes"),
+        (f'rate = "3G"\n{PAIR}', ":1: rate: found rate 3G, expected at least 1k, at which a byte takes"),
+        (f"rate = 1\n{PAIR}", ":1: rate: found rate 1, expected at least 1k"),
         ('switches = ["a", "b"]\nlinks = [{ between = "a - b", rate = "fast" }]', "rate fast: expected bits"),
         ('switches = ["a", "b"]\nlinks = [{ between = "a - b", delay = "2h" }]', "delay 2h: expected a time"),
         ('switches = ["a", "b"]\nlinks = [{ between = "a - b", delay = "2s" }]', "found delay 2s, expected"),

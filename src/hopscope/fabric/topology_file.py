@@ -34,6 +34,8 @@ KEYS = ("rate", "host_rate", "delay", "switches", "links", "hosts")
 LINK_KEYS, HOST_KEYS = ("between", "rate", "delay"), ("name", "address", "rate", "port")
 MAX_NODE, MAX_PORT = 0xFFFF_FFFE, 0xFFFF
 MAX_DELAY_S = 1.0
+MIN_RATE = 1000
+"""bit/s; below it, times in ps may exceed 64 bits."""
 QUEUES = 256
 """Queue ids of a switch; a port's is the last 8 bits of its number."""
 FIRST_ADDRESS, ADDRESSES = 10 << 24, 253
@@ -41,6 +43,7 @@ FIRST_ADDRESS, ADDRESSES = 10 << 24, 253
 Place = tuple[int, int]
 """Node and port."""
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_PORT = re.compile("[0-9]{1,5}")
 _END = re.compile(r"\s*([\w.-]+)\s*(?::\s*(\S+?)\s*)?")
 
 
@@ -220,7 +223,7 @@ class _Reader:
 
     def _socket(self, row: int, number: object, key: str, what: str) -> _Socket:
         text = "" if number is None else str(number)
-        if text and (not text.isdecimal() or not 1 <= int(text) <= MAX_PORT):
+        if text and (not _PORT.fullmatch(text) or not 1 <= int(text) <= MAX_PORT):
             raise _FileError(key, f"found port {text}, expected its number in INT, 1 to {MAX_PORT}", what)
         self._sockets.append(_Socket(row, int(text or 0), key, what))
         return self._sockets[-1]
@@ -281,11 +284,11 @@ def _rate(table: Mapping[str, Any], name: str, default: int, key: str = "", abou
         rate = round(bit_rate(name, str(table[name])))
     except HopscopeError as error:
         raise _FileError(key or name, str(error), about) from None
-    if rate < 1 or 8 * PS % rate:
+    if rate < MIN_RATE or 8 * PS % rate:
         raise _FileError(
             key or name,
-            f"found rate {table[name]}, expected one at which a byte takes a whole number of ps, such as 1G, "
-            "2.5G, 10G, 25G, 40G, 100G or 400G",
+            f"found rate {table[name]}, expected at least 1k, at which a byte takes a whole number of ps, "
+            "such as 1G, 2.5G, 10G, 25G, 40G, 100G or 400G",
             about,
         )
     return rate

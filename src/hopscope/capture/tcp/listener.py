@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import errno
 import mmap
+import os
 import resource
 import select
 import socket
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 
@@ -61,7 +64,7 @@ class Refused(Enum):
     """Why a connection was not accepted."""
 
     FULL = "full"
-    """`connections` of them are open."""
+    """`connections` of them are open, or the process has no descriptor left."""
     SOURCE = "source"
     """Its source has its share of them."""
     DENIED = "denied"
@@ -147,6 +150,7 @@ class TcpListener:
         if self._socket is None:
             self._socket = bind_share(self.settings.model_copy(update={"workers": self.workers}), self.worker)
         self.port = int(self._socket.getsockname()[1])
+        self._spare = Path(os.devnull).open("rb")  # noqa: SIM115
         self._poll = select.epoll()
         self._poll.register(self._socket.fileno(), select.EPOLLIN)
 
@@ -206,6 +210,7 @@ class TcpListener:
         self._connections.clear()
         if self._socket is not None:
             self._poll.close()
+            self._spare.close()
             self._socket.close()
             self._socket = None
 
@@ -220,7 +225,7 @@ class TcpListener:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                    self._refuse(Refused.FULL)
+                    self._refuse_one()
                     return
                 if error.errno in (errno.EBADF, errno.EINVAL, errno.ENOTSOCK):
                     raise CaptureError(
@@ -228,6 +233,16 @@ class TcpListener:
                     ) from error
                 continue  # the connection failed before it was accepted
             self._admit(handle, address, now)
+
+    def _refuse_one(self) -> None:
+        """Close a connection that the process has no descriptor for, with the spare one."""
+        assert self._socket is not None
+        self._spare.close()
+        with suppress(OSError):
+            self._socket.accept()[0].close()
+            self._refuse(Refused.FULL)
+        with suppress(OSError):
+            self._spare = Path(os.devnull).open("rb")  # noqa: SIM115
 
     def _admit(self, handle: socket.socket, address: tuple[object, ...], now: float) -> None:
         """Take a connection, or close it."""
