@@ -140,10 +140,10 @@ def parse_rate(text: str) -> int:
     factor = {"K": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:].upper(), 0)
     try:
         rate = round(float(text[:-1]) * factor) if factor else int(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         rate = 0
-    if rate <= 0:
-        raise HopscopeError(f"link rate: found {text!r}, expected bit/s, such as 100M, 1G or 10G")
+    if rate < 1000:
+        raise HopscopeError(f"link rate: found {text!r}, expected at least 1K bit/s, such as 100M, 1G or 10G")
     return rate
 
 
