@@ -21,7 +21,7 @@ from ..errors import DamagedError, HistoryError
 from .checksums import archived, write_sum, wrong_sums
 from .names import SegmentFile, segment_path, sync_folder
 from .segment_index import CHUNK_EVENTS, ROW, Part, write_index
-from .sorting import by_flow
+from .sorting import sort_by_flow
 
 ZSTD = "COMPRESSION zstd, COMPRESSION_LEVEL 1"
 """How files are compressed. The default level, 3, takes 18 % more CPU time for the same size."""
@@ -36,8 +36,9 @@ _MEMORY_BYTES = 2 * 1024**3
 def write_segment(folder: Path, events: Records) -> SegmentFile:
     """Write EVENT records [n ≥ 1] of one shard, in sequence, as a segment of the data folder `folder`.
 
-    The file gets its name once it is on disk. HistoryError: the disk is full, or the folder is not writable;
-    no file is left behind.
+    The order of `events` is changed: a sorted copy of a million events would take 136 MB. The file gets its
+    name once it is on disk. HistoryError: the disk is full, or the folder is not writable; no file is left
+    behind.
     """
     return _write(folder, events, None)
 
@@ -238,15 +239,18 @@ def _write(folder: Path, events: Records, times: tuple[int, int] | None) -> Segm
     """Write the events as a segment, as in `write_segment`; `times` as in `write_parquet`."""
     shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
     target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
+    sort_by_flow(events)
     with connect(_MEMORY_BYTES, threads=1) as connection:
-        select = register(connection, "fresh", by_flow(events))
+        select = register(connection, "fresh", events)
         version = VERSION_KEY, EVENT_VERSION
         write_parquet(connection, select, target.path, version, times, last + 1 - first)
         with suppress(OSError, duckdb.Error):  # the archive writes a missing index later
             # a LEFT JOIN of names in `select` may change the order a little
             rows = connection.execute(segments_sql([target.path], f"sequence, {ROW}")).fetchnumpy()
+            place = np.empty(len(events), np.int64)
+            place[events["sequence"] - np.uint64(first)] = np.arange(len(events))
             order = np.empty(len(events), np.int64)
-            order[rows[ROW]] = rows["sequence"] - np.uint64(first)
+            order[rows[ROW]] = place[rows["sequence"] - np.uint64(first)]
             begins = range(0, len(order), CHUNK_EVENTS)
             write_index(target, (events[order[at : at + CHUNK_EVENTS]] for at in begins))
     return target
