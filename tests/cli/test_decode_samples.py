@@ -102,7 +102,7 @@ def test_objects_are_as_documented(mixed: Path) -> None:
     assert done.stderr == (
         "9 packets: 0 reports, 3 sFlow samples, 2 flow records, 2 rejected (1 unknown_version, "
         "1 unknown_type), 1 other\n"
-        "hopscope: 1 data set of IPFIX or NetFlow 9 not read: no template followed within 60 s\n"
+        "hopscope: 1 data set of IPFIX or NetFlow 9 not read: no template for them within 60 s\n"
     )
 
 

@@ -165,7 +165,7 @@ def advise_of_templates(decoder: MixedDecoder) -> None:
     if sets := decoder.undecoded_sets:
         many = plural(sets, "data set")
         print(
-            f"hopscope: {many} of IPFIX or NetFlow 9 not read: no template followed within 60 s",
+            f"hopscope: {many} of IPFIX or NetFlow 9 not read: no template for them within 60 s",
             file=sys.stderr,
         )
 
