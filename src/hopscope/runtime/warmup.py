@@ -91,6 +91,21 @@ def is_compiled(step: str) -> bool:
     return marker is not None and all(find(name) for name in marker.read_text().splitlines())
 
 
+def compiled_files() -> dict[str, Path]:
+    """All steps' files in the cache, for this code, compiler and processor, by name."""
+    from ..base.errors import HopscopeError
+    from ..base.kernel_cache import find
+
+    found: dict[str, Path] = {}
+    for name in map(_marker, STEPS):
+        names = [name, *path.read_text().splitlines()] if (path := find(name)) else [name]
+        for each in names:
+            if (file := find(each)) is None:
+                raise HopscopeError(f"kernels: {each} is missing; run `hopscope warmup`")
+            found[each] = file
+    return found
+
+
 def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> None:
     """Compile the missing kernels of some steps. `notify` gets a line at the first kernel, every `every`
     seconds and at the end; none if all kernels are in the cache.
