@@ -75,7 +75,8 @@ def test_bash() -> None:
 def test_zsh_and_fish() -> None:
     """With help, quoted for zsh; without a candidate, files are offered."""
     assert _answered("zsh", _TYPER_COMPLETE_ARGS="hopscope simulate --top") == (
-        '_arguments \'*: :(("--topology":"fat-tree\\\\:K, leaf-spine\\\\:LxS[xHOSTS] or paper (4-4-4)."))\'\n'
+        '_arguments \'*: :(("--topology":"fat-tree\\\\:K, leaf-spine\\\\:LxS[xHOSTS], paper (4-4-4), '
+        "or your own, FILE.toml.\"))'\n"
     )
     assert _answered("zsh", _TYPER_COMPLETE_ARGS="hopscope decode ") == "_files\n"
     found = _answered(

@@ -219,7 +219,7 @@ COUNTERS: tuple[Counter, ...] = (
         gauge=True,
     ),
     Counter(
-        "ipfix_connections",
+        "ipfix_open_connections",
         "Connections of exporters of IPFIX over TCP that are open now.",
         of="received.ipfix_connections",
         gauge=True,

@@ -11,7 +11,7 @@ TopologyOption = Annotated[
     str,
     option(
         "--topology", "-t", metavar="TOPOLOGY",
-        help="fat-tree:K, leaf-spine:LxS[xHOSTS], paper (4-4-4), or an own one, FILE.toml.",
+        help="fat-tree:K, leaf-spine:LxS[xHOSTS], paper (4-4-4), or your own, FILE.toml.",
     ),
 ]  # fmt: skip
 SeedOption = Annotated[int, option("--seed", metavar="N", min=0, help="Same seed, same traffic.")]
