@@ -126,7 +126,7 @@ class _Reader:
     def _read_switches(self, given: object) -> None:
         if isinstance(given, list):
             names = [str(name) for name in given]
-            if twice := next((name for name in names if names.count(name) > 1), ""):
+            if twice := next((name for name, count in Counter(names).items() if count > 1), ""):
                 raise _FileError(
                     "switches", f"found {twice} twice, expected a name of its own for each switch", twice
                 )
@@ -136,23 +136,20 @@ class _Reader:
             raise _FileError(
                 "switches", f'found {found}, expected names, such as ["a", "b"], or ids, {{ a = 11, b = 12 }}'
             )
+        named: dict[int, str] = {}
         for name, node in given.items():
             _check_name("switches", name)
             if not _is_number(node, 1, MAX_NODE):
                 raise _FileError("switches", f"found id {node!r} of {name}, expected 1 to {MAX_NODE}", name)
-            if node in (switch.node_id for switch in self._switches):
+            if named.setdefault(node, name) != name:
                 raise _FileError(
                     "switches", f"found id {node} twice, expected an id of its own for {name}", name
                 )
             self._rows[name] = len(self._switches)
             self._switches.append(Switch(node, name))
-        for switch in self._switches:
-            if switch.name.isdecimal() and int(switch.name) in {s.node_id for s in self._switches} - {
-                switch.node_id
-            }:
-                raise _FileError(
-                    "switches", f"{switch.name} is the name of a switch and the id of another", switch.name
-                )
+        for name in self._rows:
+            if name.isdecimal() and named.get(int(name), name) != name:
+                raise _FileError("switches", f"{name} is the name of a switch and the id of another", name)
 
     def _row(self, key: str, name: str, about: str) -> int:
         """Row of a switch. Raises _FileError."""

@@ -166,9 +166,8 @@ class TcpListener:
         self.ended += self._leaving
         self._leaving = []
         now = time.monotonic()
-        self._waiting = [each for each in self._connections.values() if each.more]
         count = 0
-        for each in self._waiting:
+        for each in [one for one in self._connections.values() if one.more]:
             count = self._take(each, count, now)
         if not self._finished and count < FRAMES:
             for file, _ in self._poll.poll(0, READY):

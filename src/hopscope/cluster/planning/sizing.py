@@ -88,7 +88,9 @@ COSTS: Mapping[str, Cost] = {
     "lake": _ns(3771, "docs/measurements/tables.md: Parquet, SeaweedFS"),
     "stream": _ns(1080, "docs/measurements/buses.md: binary blocks to NATS"),
     "event": _bytes(136, "docs/measurements/collector.md: an event in memory and journal"),
-    "segment": _bytes(24.1, "docs/measurements/history.md: segments and indexes, an event"),
+    "segment": _bytes(
+        24.1, "an event in files: more than docs/measurements/lake.md (21.7) and history.md (13.4)"
+    ),
     "block": _bytes(136, "docs/measurements/buses.md: binary blocks, an event"),
     "flow": _bytes(645.3, "docs/measurements/collector.md: a flow in the table"),
     "process": _bytes(285 * 2**20, "ARCHITECTURE.md, decisions: all processes of a collector (PSS), at most"),
