@@ -17,7 +17,7 @@ from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 
 BATCH = 4096
 BATCHES = 64
-"""Batches of a round; their content is drawn anew before it, untimed, so that a store is met everywhere."""
+"""Batches of a round; their content is drawn again before it, untimed, so that a store is met everywhere."""
 
 KEY_WRITE = np.dtype(
     [("opcode", "u1"), ("flags", "u1"), ("redundancy", "u1"), ("key", ">u4"), ("data", ">u4")]

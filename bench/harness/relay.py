@@ -108,7 +108,7 @@ class ReportRelay:
 
 
 class RoceRelay:
-    """Between translator and NIC, both ways. The ICRC covers addresses, so it is computed anew."""
+    """Between translator and NIC, both ways. The ICRC covers addresses, so it is computed again."""
 
     def __init__(self, rate: float, seed: int) -> None:
         ends = ((TRANSLATOR_SIDE, NIC), (NIC_SIDE, TRANSLATOR))

@@ -13,7 +13,7 @@ _CLONE_NEWNET = 0x40000000
 def pair(address: str) -> None:
     """Move into a new network namespace with the interfaces `near`, which has the address, and `far`.
 
-    They go with the process.  Without root it starts anew in a user namespace, where that is allowed.
+    They go with the process. Without root it starts again in a user namespace, where that is allowed.
     """
     if os.geteuid():
         os.execvp("unshare", ["unshare", "-Urn", sys.executable, *sys.argv])

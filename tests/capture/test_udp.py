@@ -306,7 +306,7 @@ def test_workers_share_by_source(listen: ListenerMaker, host: str, networks: int
 
 
 def test_a_worker_that_dies_keeps_its_sources(listen: ListenerMaker) -> None:
-    """A worker started anew on the same socket finds what was sent meanwhile, in order."""
+    """A worker that is restarted on the same socket finds what was sent meanwhile, in order."""
     sock = bind_share(ListenSettings(port=0))
     port = sock.getsockname()[1]
     again = sock.dup()

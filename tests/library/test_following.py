@@ -105,7 +105,7 @@ def test_wrong_positions_are_named(tmp_path: Path, positions: object) -> None:
 def test_positions_of_another_folder_are_named(
     tmp_path: Path, writer: JournalWriter, positions: dict[int | str, int]
 ) -> None:
-    """A folder that was made anew, or restored, would otherwise give nothing until it has as many events."""
+    """A folder that was recreated, or restored, would otherwise give nothing until it has as many events."""
     writer.append(random_events(500))
     with hopscope.open(tmp_path) as folder:
         assert folder.follow({3: 500}).positions == {3: 500}

@@ -346,7 +346,7 @@ def left() -> list[object]:
 
 def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     """Under the same loss coverage is far higher with the adaptive controller than without. In between all
-    processes are killed: `up` cleans up and starts anew; and `down` leaves nothing, twice.
+    processes are killed: `up` cleans up and starts again; and `down` leaves nothing, twice.
     """
     lose(live, LOSS)
     without = live.coverage()

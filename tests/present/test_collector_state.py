@@ -1,4 +1,4 @@
-"""What is read of a folder: nothing where nothing is, rates, workers that begin anew."""
+"""What is read of a folder: nothing where nothing is, rates, workers that begin again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORTS = INDEX["reports_total"]
 
 
 def counters(folder: Path, worker: int = 0) -> np.ndarray:
-    """A worker's counters, made anew."""
+    """A worker's counters, recreated."""
     (folder / "regions").mkdir(exist_ok=True)
     path = folder / "regions" / f"worker-{worker}.counters"
     arrays = {"counters": (np.uint64, len(COUNTERS))}
@@ -55,7 +55,7 @@ def test_how_far_limits_are_raised_is_the_highest_of_workers(tmp_path: Path) -> 
 
 
 def test_rates_follow_workers_that_begin_anew(tmp_path: Path) -> None:
-    """A region made anew is mapped again, and its counters count from zero: a rate is never negative."""
+    """A recreated region is mapped again, and its counters count from zero: a rate is never negative."""
     block = counters(tmp_path)
     block[REPORTS] = 1000
     state = CollectorState(tmp_path, fresh_seconds=0)

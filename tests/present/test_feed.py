@@ -63,7 +63,7 @@ def test_read_and_lost_is_what_was_published(tmp_path: Path) -> None:
 
 
 def test_a_listener_comes_back_with_its_cursor(tmp_path: Path) -> None:
-    """Last-Event-ID survives as text; a ring that is made anew goes on with the numbers of the journal."""
+    """Last-Event-ID survives as text; a ring that is recreated goes on with the numbers of the journal."""
     writer = ring(tmp_path)
     feed = Feed(tmp_path)
     writer.write(events(0, 10))

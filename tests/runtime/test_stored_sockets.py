@@ -111,8 +111,8 @@ def in_use(port: int) -> bool:
 
 
 def test_what_arrives_between_two_starts_is_read(starts: Starts) -> None:
-    """Each worker finds in its socket what its sources have sent, and nothing is sent to the manager anew but
-    the memory of the drops.
+    """Each worker finds in its socket what its sources have sent, and nothing is sent to the manager again
+    but the memory of the drops.
     """
     listen = listener(free_port(), workers=3)
     _, [before] = starts(listen)

@@ -205,7 +205,7 @@ def test_rates_of_a_counter_file(tmp_path: Path) -> None:
 
 
 def test_a_gauge_that_falls_has_no_rate(tmp_path: Path) -> None:
-    """Fewer events wait than before: a process that counts anew would have counted those that are left."""
+    """Fewer events wait than before: a process that restarted would have counted those left."""
     (tmp_path / "regions").mkdir()
     counters = LABEL_COUNTERS.open(tmp_path / "regions")
     counters.put("label_waiting_events", 900)

@@ -60,7 +60,7 @@ class Workload:
 
 
 class IntPackets:
-    """A block of packets in memory, made anew by every `fill`."""
+    """A block of packets in memory, made again by every `fill`."""
 
     def __init__(self, workload: Workload, packets: int, batch: int = 4096) -> None:
         from . import int_packets_kernel

@@ -35,7 +35,7 @@ class Namespace:
         self.name = name
         run("ip", "netns", "add", name)
         # no router solicitations, duplicate address detection, …: what comes is what was sent, also after an
-        # MTU too small for IPv6, from which an interface begins anew
+        # MTU too small for IPv6, from which an interface begins again
         self.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         self.pair("near", "far")
 

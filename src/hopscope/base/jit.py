@@ -68,7 +68,7 @@ def inlined(function: F) -> F:
 
 
 def uncached(function: F) -> F:
-    """A `kernel` that is compiled anew in every process, so that its source may be anywhere."""
+    """A `kernel` that is compiled again in every process, so that its source may be anywhere."""
     return _dispatcher(function, cached=False)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 

@@ -7,7 +7,7 @@
 enum { KIND_EGRESS = 1, KIND_QUEUE = 2, KIND_BUFFER = 3 };
 enum { KEY_KIND = 62, KEY_PLACE = (1 << 30) - 1 };  /* of a port's key, as in `detect/records` */
 #define NO_PORT 0xffff
-/* Whether a report's hops have an item. The field is read anew each time: if the verifier knew its value, it would
+/* Whether a report's hops have an item. The field is read again each time: if the verifier knew its value, it would
  * follow each combination of items separately. */
 #define HAS(report, bit) (*(const volatile __u32 *)&(report)->present & (bit))
 #define HOPS(report) (*(const volatile __u32 *)&(report)->hops)

@@ -158,7 +158,7 @@ class Sender(DeliveryThread[Destination]):
         self._known.add(shard)
 
     def _failed(self, error: HopscopeError) -> None:
-        """Open history anew after a failure, so that events deleted meanwhile are noticed and counted."""
+        """Open history again after a failure, so that events deleted meanwhile are noticed and counted."""
         super()._failed(error)
         self._follower.close()
         self._follower = EventFollower(self._folder)  # the old one may hold deleted files open

@@ -93,10 +93,10 @@ class IntDemand:
 
 @dataclass(frozen=True, slots=True)
 class LinkOverhead:
-    """The link behind a hop."""
+    """The link after a hop."""
 
     hop: int
-    """1: behind the INT source."""
+    """1: after the INT source."""
     inserted: int
     """Bytes that INT has added to a packet here."""
     traffic: float
@@ -131,7 +131,7 @@ class IntPlan:
 
     @property
     def growth(self) -> float:
-        """Mean growth of the traffic over the links behind all hops, as a share."""
+        """Mean growth of the traffic over the links after all hops, as a share."""
         return sum(link.traffic for link in self.links) / len(self.links)
 
     @property

@@ -30,7 +30,7 @@ def _by_size(axes: Any, plan: IntPlan) -> None:
     for count in sorted({1, (demand.hops + 1) // 2, demand.hops}):
         inserted = plan.links[count - 1].inserted
         growth = [100 * inserted / demand.sample / wire_bytes(size) for size in _SIZES]
-        axes.plot(_SIZES, growth, label=f"behind hop {count}")
+        axes.plot(_SIZES, growth, label=f"after hop {count}")
     axes.plot(demand.size, 100 * plan.links[-1].traffic, "ko", label="this plan")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
@@ -42,6 +42,6 @@ def _by_size(axes: Any, plan: IntPlan) -> None:
 def _by_hop(axes: Any, plan: IntPlan) -> None:
     axes.bar([link.hop for link in plan.links], [100 * link.traffic for link in plan.links], color="tab:cyan")
     axes.axhline(100 * plan.growth, color="black", linewidth=0.8, linestyle="--", label="mean of all links")
-    axes.set_xlabel("behind hop")
+    axes.set_xlabel("after hop")
     axes.set_title(f"packets of {plan.demand.size:g} B", fontsize=10)
     axes.legend(fontsize=8)

@@ -40,7 +40,7 @@ def _links(console: Console, plan: IntPlan) -> None:
     links = shown(plan.links)
     table(
         console,
-        ("behind hop", "INT", "traffic added", "largest packet"),
+        ("after hop", "INT", "traffic added", "largest packet"),
         [
             (
                 str(link.hop), f"{link.inserted} B", share(link.traffic),

@@ -81,7 +81,7 @@ class TranslatorOptions:
         """An acknowledger for each worker; None: this form of report has no sequence numbers.
 
         Numbers of 32 bits are continued from files in `folder` if the number of workers is the same, since it
-        decides which worker gets which reporter. Numbers of 8 bits start anew: they may have wrapped
+        decides which worker gets which reporter. Numbers of 8 bits start again: they may have wrapped
         meanwhile. Raises RegionError.
         """
         paths: list[Path | None] = [None] * workers
