@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from hopscope.base.kernel_cache import cache_folder
+from hopscope.base.kernels.kernel_cache import cache_folder
 from support import uncompiled
 from support.browser import PROGRAMS, Browser, Chromium
 from support.clean_install import install

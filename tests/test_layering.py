@@ -196,7 +196,7 @@ def test_few_modules_import_numba() -> None:
         if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "numba" for name in node.names))
         or (isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith("numba"))
     ]
-    assert set(importers) == {"base/compiler.py", "base/frontend.py", "base/jit.py"}
+    assert set(importers) == {"base/kernels/compiler.py", "base/kernels/frontend.py", "base/kernels/jit.py"}
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
@@ -214,7 +214,7 @@ def test_kernels_are_imported_where_they_are_used() -> None:
         for path in MODULES
         if path not in KERNELS
         for module in imported(path, everything=False)
-        if module.endswith("_kernel") or module == "base.jit"
+        if module.endswith("_kernel") or module == "base.kernels.jit"
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -224,9 +224,9 @@ def test_kernels_are_listed_for_the_type_checker() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     lenient = next(one for one in settings["tool"]["mypy"]["overrides"] if "disallow_untyped_defs" in one)
     listed = set(lenient["module"]) - {
-        "hopscope.base.compiler",
-        "hopscope.base.frontend",
-        "hopscope.base.jit",
+        "hopscope.base.kernels.compiler",
+        "hopscope.base.kernels.frontend",
+        "hopscope.base.kernels.jit",
     }
     kernels = {"hopscope." + ".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in KERNELS}
     assert listed == kernels

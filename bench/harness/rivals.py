@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from harness.direct import BATCH, BATCHES, Collecting, Feed, touch
 from harness.rivals_kernel import cuckoo, indexed_log, stores
-from hopscope.base.jit import readonly
+from hopscope.base.kernels.jit import readonly
 from hopscope.memory.region import Region
 from hopscope.wire.records import Records
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopscope.base.jit import U8, U32, U64, kernel, mix64, prefetch, store64
+from hopscope.base.kernels.jit import U8, U32, U64, kernel, mix64, prefetch, store64
 
 NONE = U8(0)
 EMPTY = U64(0xFFFFFFFFFFFFFFFF)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopscope.base.jit import U64, kernel, order, order_reads, prefetch_read, store64
+from hopscope.base.kernels.jit import U64, kernel, order, order_reads, prefetch_read, store64
 from hopscope.capture.pcap.pcap_kernel import le32
 from hopscope.capture.ring.ring_kernel import le16
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopscope.base.jit import U8, U32, U64, cycles, kernel
+from hopscope.base.kernels.jit import U8, U32, U64, cycles, kernel
 from hopscope.detect.flows.ahead_kernel import SLOTS
 from hopscope.detect.flows.event_kernel import NOT_FOUND
 from hopscope.detect.sink.sink_kernel import update_kernel

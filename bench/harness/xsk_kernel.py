@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopscope.base.jit import U64, kernel
+from hopscope.base.kernels.jit import U64, kernel
 from hopscope.capture.ring.report_kernel import datagram
 from hopscope.capture.udp.udp_kernel import put
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import hopscope
-from hopscope.base import announce, kernel_cache
+from hopscope.base.kernels import announce, kernel_cache
 
 
 class Terminal(io.StringIO):

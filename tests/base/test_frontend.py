@@ -10,9 +10,9 @@ import pytest
 from numba import typeof  # noqa: TID251  # compared with it
 from numba.core import compiler, ir  # noqa: TID251
 
-from hopscope.base import frontend, jit
-from hopscope.base.compiler import KernelDispatcher
-from hopscope.base.jit import U64, kernel
+from hopscope.base.kernels import frontend, jit
+from hopscope.base.kernels.compiler import KernelDispatcher
+from hopscope.base.kernels.jit import U64, kernel
 
 pytestmark = pytest.mark.kernel
 run_frontend: Any = compiler.run_frontend

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.base import jit, kernel_cache
-from hopscope.base.jit import U64, inlined, kernel, uncached
+from hopscope.base.kernels import jit, kernel_cache
+from hopscope.base.kernels.jit import U64, inlined, kernel, uncached
 
 pytestmark = pytest.mark.kernel
 
@@ -59,7 +59,7 @@ def test_a_kernel_for_a_function_of_a_caller_is_not_kept() -> None:
 
 def test_bounds_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With them, an index outside of an array is an IndexError, in a kernel that a kernel calls, too."""
-    monkeypatch.setattr("hopscope.base.compiler.config.BOUNDSCHECK", 1)
+    monkeypatch.setattr("hopscope.base.kernels.compiler.config.BOUNDSCHECK", 1)
 
     @uncached
     def item(rows: Any, row: Any, column: Any) -> Any:
@@ -80,7 +80,7 @@ def test_bounds_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_kernel_is_keyed_by_what_it_imports() -> None:
     """Files that a kernel imports, directly or not, are in its key; others are not."""
-    wire = Path(jit.__file__).parents[1] / "wire"
+    wire = Path(jit.__file__).parents[2] / "wire"
     names = {path.name for path in kernel_cache.closure(wire / "headers" / "tunnel_kernel.py")}
     assert {"tunnel_kernel.py", "packet_kernel.py", "layout.py", "jit.py"} <= names
     assert "strip_kernel.py" not in names

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.base.jit import U64, readonly
+from hopscope.base.kernels.jit import U64, readonly
 from hopscope.capture.pcap import reader as pcap
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import DEFAULT

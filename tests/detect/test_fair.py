@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.hash_keys import hash_keys
-from hopscope.base.jit import U64
+from hopscope.base.kernels.jit import U64
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import KEYS, OWNERS, ClearReason, Kind

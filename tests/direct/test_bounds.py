@@ -83,7 +83,7 @@ LAYOUTS = st.one_of(
 @given(LAYOUTS, st.integers(0, 2**32 - 1), st.integers(0, 300))
 def test_no_verb_is_outside_of_its_store(layout: Layout, seed: int, size: int) -> None:
     """Records of any content over any arena: verbs lie in the store, and the bytes around it stay."""
-    from hopscope.base.jit import readonly
+    from hopscope.base.kernels.jit import readonly
     from hopscope.rdma.apply_kernel import apply
 
     random = np.random.default_rng(seed)
@@ -119,7 +119,7 @@ def test_no_verb_is_outside_of_its_store(layout: Layout, seed: int, size: int) -
 @given(st.integers(0, 2**32 - 1), st.integers(0, 80))
 def test_verbs_of_any_content_stay_inside(seed: int, size: int) -> None:
     """What plain Python allows is done, everything else is rejected and changes nothing, also not outside."""
-    from hopscope.base.jit import readonly
+    from hopscope.base.kernels.jit import readonly
     from hopscope.rdma.apply_kernel import apply
     from hopscope.rdma.records import VERB, VerbFlag
 
@@ -273,7 +273,7 @@ def test_any_damage_to_a_header_is_rejected_or_harmless(tmp_path: Path) -> None:
 
 def same_slot_twice(memory: npt.NDArray[np.uint8], changed_to: npt.NDArray[np.uint8]) -> list[list[int]]:
     """Marks and slot after two looks at a slot of 24 B, between which it changed."""
-    from hopscope.base.jit import readonly
+    from hopscope.base.kernels.jit import readonly
     from hopscope.direct.primitives.fetch_kernel import fetch
 
     zero, one, look = np.uint64(0), np.uint64(1), np.ones(1, np.uint8)

@@ -178,7 +178,7 @@ def test_parse() -> None:
 @pytest.mark.kernel
 def test_hash_is_the_kernels() -> None:
     """The vectorised mix64 is the compiled one."""
-    from hopscope.base.jit import mix64 as compiled
+    from hopscope.base.kernels.jit import mix64 as compiled
 
     values = np.array([0, 1, 2**63, 0x123456789ABCDEF], np.uint64)
     assert [int(compiled(v)) for v in values] == mix64(values).tolist()

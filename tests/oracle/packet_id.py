@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopscope.base.plain import mix64
+from hopscope.base.kernels.plain import mix64
 from hopscope.wire.headers.ethernet import Ip
 
 WORDS = 3

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hopscope.base.hash_keys import hash_keys
-from hopscope.base.jit import U64
+from hopscope.base.kernels.jit import U64
 from hopscope.detect.flows.event_kernel import hash_flow, pack_l4
 from hopscope.detect.flows.path_kernel import hash_path
 from hopscope.wire.records import Carried, Flag, Have, Mode

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from hopscope.base import kernel_cache
+from hopscope.base.kernels import kernel_cache
 from hopscope.cli import main
 
 Run = Callable[..., tuple[int, str, str]]

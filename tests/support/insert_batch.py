@@ -26,7 +26,7 @@ class Inserter:
     def __init__(
         self, instructions: int = 0xB100, remaining_hops: int = 8, dialect: Dialect = DEFAULT
     ) -> None:
-        from hopscope.base.jit import readonly
+        from hopscope.base.kernels.jit import readonly
         from hopscope.wire.telemetry import metadata_kernel
 
         from . import insert_kernel

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopscope.base.jit import U64, be16, few, kernel, load64
+from hopscope.base.kernels.jit import U64, be16, few, kernel, load64
 from hopscope.wire.encode.put_int_kernel import put_hop
 from hopscope.wire.headers.checksum_kernel import ONES_16, add_up, changed, copy, folded, halves, updated
 from hopscope.wire.headers.packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, ipv4, ipv6

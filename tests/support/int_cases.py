@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.base.jit import readonly
+from hopscope.base.kernels.jit import readonly
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.errors import WireError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, log
 from typing import Any
 
-from hopscope.base.jit import U8, U16, U32, U64, inlined, kernel, mix64
+from hopscope.base.kernels.jit import U8, U16, U32, U64, inlined, kernel, mix64
 
 LOW = U64(0xFFFFFFFF)
 PRIVATE, SHIFTED = U64(10 << 24), U64(172 << 24 | 16 << 16)

@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 import hopscope
-from hopscope.base import kernel_cache, log
+from hopscope.base import log
+from hopscope.base.kernels import kernel_cache
 from hopscope.base.process import loop
 from hopscope.runtime.warmup import compile_parts, load_steps, steps_for
 from hopscope.settings import source

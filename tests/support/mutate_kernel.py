@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hopscope.base.jit import U64, be16, kernel, mix64
+from hopscope.base.kernels.jit import U64, be16, kernel, mix64
 
 SPAN = 2048
 """Bytes of a mutant, at most."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.base.plain import SHUFFLED, shuffled
+from hopscope.base.kernels.plain import SHUFFLED, shuffled
 
 _TOP = (1 << 64) - 1
 
@@ -183,8 +183,8 @@ def comparer(dtypes: Any, names: Any) -> Callable[[Record, Record, Array], Any]:
 
 
 def install() -> None:
-    """Put all of this into `base.jit`; kernel modules may not be imported yet."""
-    from hopscope.base import jit
+    """Put all of this into `base.kernels.jit`; kernel modules may not be imported yet."""
+    from hopscope.base.kernels import jit
 
     np.seterr(over="ignore")
     twins = (clear, load64, store64, stream128, equal_words, shuffler, comparer, lowest_bit, highest_bit)

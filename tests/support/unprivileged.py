@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from hopscope.base.kernel_cache import cache_folder
+from hopscope.base.kernels.kernel_cache import cache_folder
 
 USER = 42_424
 """A user id that the machine does not know."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopscope.base.jit import readonly
+from hopscope.base.kernels.jit import readonly
 from hopscope.switch.report_kernel import GROUP_BYTES, pack
 from hopscope.wire.records import FRAME
 from support.wire_cases import frame_batch

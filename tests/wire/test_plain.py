@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.base import plain
+from hopscope.base.kernels import plain
 from hopscope.wire.decode.plain import PlainDecoder, decode_plain
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FRAME, HOP, REPORT, FrameBatch

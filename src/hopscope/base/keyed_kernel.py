@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .jit import U64, inlined
+from .kernels.jit import U64, inlined
 
 HALF = U64(0xFFFFFFFF)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U8, U32, U64, kernel, load64, order_reads
+from ..base.kernels.jit import U8, U32, U64, kernel, load64, order_reads
 from .layout import BUSY, DISCARDED, NOWHERE, RECORD_BYTES, REPORT_HEAD, Mark
 
 _BUSY, _DISCARDED = U64(BUSY), U64(DISCARDED)

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..base import announce
 from ..base.errors import HopscopeError
+from ..base.kernels import announce
 from . import completion
 from .options.declare import Commands
 

@@ -28,7 +28,7 @@ def warmup(
     """
     import time
 
-    from ..base.kernel_cache import cache_folder
+    from ..base.kernels.kernel_cache import cache_folder
     from ..runtime.warmup import PARTS, compile_parts, is_compiled, steps_of
 
     if unknown := [part for part in parts or () if part not in PARTS]:

@@ -60,7 +60,7 @@ class Detector:
         *,
         secret: bytes = b"",
     ) -> None:
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from .flows import ahead_kernel, detect_kernel, event_kernel, sweep_kernel
         from .tally_kernel import settle
 

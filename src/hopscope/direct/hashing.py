@@ -60,7 +60,7 @@ def slots_of(
 
     `copies`: at most 16; None: as many as the store has.
     """
-    from ..base.jit import readonly
+    from ..base.kernels.jit import readonly
     from .hashing_kernel import slots_of as run
 
     copies = int(params[at.COPIES]) if copies is None else copies
@@ -73,7 +73,7 @@ def checksums_of(
     params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8], bits: int | None = None
 ) -> npt.NDArray[np.uint64]:
     """Checksums of keys, uint64 [keys]; `bits`: width; None: the store's."""
-    from ..base.jit import readonly
+    from ..base.kernels.jit import readonly
     from .hashing_kernel import checksums_of as run
 
     checksums = np.empty(len(keys), np.uint64)
@@ -84,7 +84,7 @@ def checksums_of(
 
 def collectors_of(params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Collectors of keys, uint64 [keys], below the header's number of collectors."""
-    from ..base.jit import readonly
+    from ..base.kernels.jit import readonly
     from .hashing_kernel import collectors_of as run
 
     collectors = np.zeros(len(keys), np.uint64)
@@ -99,6 +99,6 @@ def tables_of(params: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
 
 
 def _keys(keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], np.uint64]:
-    from ..base.jit import readonly
+    from ..base.kernels.jit import readonly
 
     return readonly(np.ascontiguousarray(keys, np.uint8).reshape(-1)), np.uint64(keys.shape[1])

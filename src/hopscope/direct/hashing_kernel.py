@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U32, U64, few, inlined, kernel, load64, mix64
+from ..base.kernels.jit import U32, U64, few, inlined, kernel, load64, mix64
 from .stores import params as place
 
 MIX, CRC, PUBLISHED = U64(0), U64(1), U64(2)

@@ -27,7 +27,7 @@ class MemoryTransport:
     """Executes verbs at once, on stores that this process has mapped for writing."""
 
     def __init__(self, stores: Sequence[Store], notifier: Notifier | None = None) -> None:
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from ..rdma import apply_kernel
 
         self._apply, self._readonly = apply_kernel.apply, readonly

@@ -144,7 +144,7 @@ class Lines:
 
     def encoded(self) -> bytes:
         """All lines, concatenated; line ends have to be added as parts."""
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from .rendering_kernel import render
 
         bounds = np.zeros(len(self._texts) + 1, np.uint64)

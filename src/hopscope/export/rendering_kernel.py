@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U8, U64, kernel
+from ..base.kernels.jit import U8, U64, kernel
 
 CHOICE, NUMBER, HEXADECIMAL, ADDRESS, NUMBERS, CHOICES = U64(0), U64(1), U64(2), U64(3), U64(4), U64(5)
 """Codes with their operands. CHOICE: number of a text, to which a column may be added. NUMBER, HEXADECIMAL: a

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..base.jit import U64, inlined, kernel, mix64
+from ..base.kernels.jit import U64, inlined, kernel, mix64
 from .records import REPORT_STAGE, WIRE_OVERHEAD, DropReason
 
 INTERVAL_PS = 10_000_000_000

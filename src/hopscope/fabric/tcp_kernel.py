@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..base.jit import U32, U64, kernel
+from ..base.kernels.jit import U32, U64, kernel
 from .queueing_kernel import serve_one, uniform
 from .records import REPORT_STAGE, WIRE_OVERHEAD
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import I64, U64, inlined
+from ..base.kernels.jit import I64, U64, inlined
 from .records import EVERY, Chance
 
 F1 = int(Chance.F1)

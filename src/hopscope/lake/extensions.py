@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base import kernel_cache
 from ..base.extras import install_command
+from ..base.kernels import kernel_cache
 from ..history.columns import connect, quoted
 from .database import LakeError
 

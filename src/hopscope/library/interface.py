@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
-from ..base import announce, kernel_cache
 from ..base.errors import HopscopeError
+from ..base.kernels import announce, kernel_cache
 from ..detect.records import EVENT
 from ..settings.configuration.errors import error_lines
 from ..settings.custom_dialect import DialectSettings

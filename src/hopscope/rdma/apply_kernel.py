@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import I64, U8, U64, kernel, load64, move, prefetch, store64
+from ..base.kernels.jit import I64, U8, U64, kernel, load64, move, prefetch, store64
 from .records import Verb, VerbFlag
 
 WRITE, FETCH_ADD, CMP_SWAP = U64(Verb.WRITE), U64(Verb.FETCH_ADD), U64(Verb.CMP_SWAP)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import I64, U64, kernel
+from ..base.kernels.jit import I64, U64, kernel
 from ..wire.roce.records import Opcode
 from .records import Access, Mark, Sender, SenderSetup, Service, Verb, VerbFlag
 

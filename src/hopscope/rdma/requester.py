@@ -210,7 +210,7 @@ class Requester:
         Valid until the next call of any method. `now_ns`: monotonic. Call this until it returns None, then
         after every `receive`, and every millisecond.
         """
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from .requester_kernel import pick
 
         if self.failed:
@@ -232,7 +232,7 @@ class Requester:
 
     def receive(self, records: Records, now_ns: int) -> None:
         """Process the answers to this connection in a batch of parsed packets (`wire.roce.frames`)."""
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from .requester_kernel import answers
 
         if self.failed:
@@ -293,7 +293,7 @@ class Requester:
 
     def _enqueue(self, block: VerbBlock, first: int) -> int:
         """Turn verbs from `first` on into packets; returns the first verb that must wait."""
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from .packets_kernel import enqueue
 
         done = enqueue(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import I64, U64, kernel
+from ..base.kernels.jit import I64, U64, kernel
 from ..wire.roce.records import Opcode, RoceFlag
 from .packets_kernel import ACKED, ATOMIC, LAST, PARTITION, PEER_HI, PEER_LO, RELIABLE, SERVICE, TAIL, UC
 from .records import Mark, Sender, SenderSetup, Syndrome

@@ -59,7 +59,7 @@ class Responder:
         Returns the answers to send, ROCE, valid until the next call. Sets `reason` of rejected records.
         `now_ns`: time of notices, since the Unix epoch.
         """
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from .apply_kernel import apply
         from .responder_kernel import check, finish
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U8, U64, kernel
+from ..base.kernels.jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
 from ..wire.roce.records import Opcode, RoceFlag
 from . import request_kernel

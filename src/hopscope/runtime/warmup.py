@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base import announce
+from ..base.kernels import announce
 from ..base.plural import plural
 from ..settings.collector import Settings
 from ..settings.detect import DetectSettings
@@ -85,7 +85,7 @@ def steps_for(settings: Settings) -> list[str]:
 
 def is_compiled(step: str) -> bool:
     """Whether the cache has every file of a step, for this code, compiler and processor."""
-    from ..base.kernel_cache import find
+    from ..base.kernels.kernel_cache import find
 
     marker = find(_marker(step))
     return marker is not None and all(find(name) for name in marker.read_text().splitlines())
@@ -94,7 +94,7 @@ def is_compiled(step: str) -> bool:
 def compiled_files() -> dict[str, Path]:
     """All steps' files in the cache, for this code, compiler and processor, by name."""
     from ..base.errors import HopscopeError
-    from ..base.kernel_cache import find
+    from ..base.kernels.kernel_cache import find
 
     found: dict[str, Path] = {}
     for name in map(_marker, STEPS):
@@ -187,7 +187,7 @@ def load_steps(steps: Sequence[str], notify: Notify) -> None:
 
 def main(steps: Sequence[str]) -> None:
     """Entry point of a compiling process: prints each kernel's name, and `done STEP`."""
-    from ..base import kernel_cache
+    from ..base.kernels import kernel_cache
 
     kernel_cache.notices.append(lambda name: print(name, flush=True) if name else None)
     for step in steps:
@@ -199,8 +199,8 @@ def main(steps: Sequence[str]) -> None:
 
 
 def _marker(step: str) -> str:
-    from ..base.compiler import TARGET
-    from ..base.kernel_cache import all_kernels
+    from ..base.kernels.compiler import TARGET
+    from ..base.kernels.kernel_cache import all_kernels
 
     return f"{TARGET}/steps/{step}-{all_kernels()}"
 
@@ -379,7 +379,7 @@ def _files() -> None:
 
 
 def _datagrams() -> None:
-    from ..base.jit import readonly
+    from ..base.kernels.jit import readonly
     from ..wire.mixed.datagram_kernel import find_datagrams
 
     batch = _frames(Link.ETHERNET)
@@ -394,7 +394,7 @@ def _sflow() -> None:
 
 
 def _ipfix() -> None:
-    from ..base.jit import readonly
+    from ..base.kernels.jit import readonly
     from ..capture.tcp.messages_kernel import split_messages
     from ..wire.ipfix.decoder import IpfixDecoder
 

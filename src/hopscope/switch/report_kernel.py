@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U8, U32, U64, kernel
+from ..base.kernels.jit import U8, U32, U64, kernel
 from ..wire.records import Link
 
 GROUP_BYTES = 8

@@ -42,7 +42,7 @@ class ReportSender:
         """`host` and `port`: of the collector; none if `host` is empty. `also` gets the same datagrams.
         Raises CaptureError if nothing is attached, another process sends, or the collector's name is unknown.
         """
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from .report_kernel import GROUP_BYTES, pack
 
         self._pins = pins

@@ -57,7 +57,7 @@ class Forwarder:
         seed: int = 1,
     ) -> None:
         """`to_host`: for every port (row of the registers), whether it leads to a host."""
-        from ..base.jit import readonly
+        from ..base.kernels.jit import readonly
         from . import route_kernel, switch_kernel
 
         self._route, self._forward = route_kernel.route_frames, switch_kernel.forward_frames

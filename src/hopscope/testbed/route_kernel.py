@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import I64, U64, be32, be64, inlined, kernel, mix64
+from ..base.kernels.jit import I64, U64, be32, be64, inlined, kernel, mix64
 from ..labels.records import PortCounter
 from ..wire.headers import packet_kernel as packet
 from ..wire.label.label_kernel import ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U64, be16, inlined
+from ..base.kernels.jit import U64, be16, inlined
 from ..wire.headers.checksum_kernel import ONES_16, copy
 from ..wire.headers.packet_kernel import IPV4_FRAGMENT, SIZE_IPV4, byte, get, word
 from ..wire.headers.put_kernel import put8, put16, put32, put64

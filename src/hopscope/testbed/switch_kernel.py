@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import I64, U64, be16, inlined, kernel, mix64
+from ..base.kernels.jit import I64, U64, be16, inlined, kernel, mix64
 from ..labels.records import EVERY, PortCounter
 from ..labels.rule_kernel import wants_label
 from ..wire.headers.checksum_kernel import ONES_16, copy

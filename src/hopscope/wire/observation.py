@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..base.plain import mix64
+from ..base.kernels.plain import mix64
 from .records import Records
 
 FLOW_BYTES = 13

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U16, U32, U64, inlined, kernel
+from ..base.kernels.jit import U16, U32, U64, inlined, kernel
 from . import versions
 from .records import Carried, Flag, Have
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..kernel_cache import loaded
+from ..kernels.kernel_cache import loaded
 from ..log import logger
 from .stop import Stop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U16, U32, U64, inlined, kernel, order
+from ...base.kernels.jit import U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from ...detect.flows import hop_kernel
 from ...detect.flows.event_kernel import NO_NODE, NOT_FOUND, limits_of, pack_l4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, fence, inlined, kernel, order
+from ...base.kernels.jit import U32, U64, fence, inlined, kernel, order
 from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
 from ...detect.flows.flow_cache_kernel import ROW_WORDS, VERSION, WAY, use_way
 from ..layout import NOWHERE, Mark, State

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, inlined, kernel
+from ...base.kernels.jit import U8, U32, U64, inlined, kernel
 from ...detect.flows import hop_kernel
 from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
 from ...detect.flows.flow_cache_kernel import WAY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel
+from ...base.kernels.jit import U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...detect.flows import hop_kernel
 from ...detect.flows.event_kernel import NO_PORT, NOT_FOUND, hash_report, pack_l4

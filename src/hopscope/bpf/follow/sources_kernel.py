@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
+from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...detect.flows.source_table_kernel import WINDOW, hash_source, numbering_node
 from ...wire.records import Flag
 from ..layout import NOWHERE, PROBES, Mark, State

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be32, kernel
+from ...base.kernels.jit import U64, be32, kernel
 from ..layout import MAX_RECORD, Block, Clock, Walk
 
 _MORE, _FULL, _SECTION = int(Walk.MORE), int(Walk.FULL), int(Walk.SECTION)

@@ -274,7 +274,7 @@ class PcapReader:
         compiled = self._compiled if self._compiled is not None else self._passed >= COMPILE_AFTER
         if not compiled:
             return walk_plain(self._arena.data, self._at, self._end, self._shape, frames)
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .pcap_kernel import walk_pcap, walk_pcapng
 
         walk = walk_pcapng if self._shape.pcapng else walk_pcap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from ...wire.headers.packet_kernel import IPV4, IPV6, MAPPED, NONE, is_tag
 from ...wire.records import Link
 from ..layout import VNET_BYTES, VNET_TRAIN_BYTES, VNET_TRAIN_KIND, PacketAt, Ring, RingSetup, Setup

@@ -20,7 +20,7 @@ class ReportListener(RingListener):
 
     def prepare(self) -> None:
         """Compile and allocate, without a socket."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .report_kernel import walk_reports
 
         settings = self.settings

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, inlined, kernel, load64, move, order, order_reads, prefetch_read, store64
+from ...base.kernels.jit import U64, inlined, kernel, load64, move, order, order_reads, prefetch_read, store64
 from ..layout import VNET_BYTES, BlockAt, PacketAt, Ring, RingSetup
 from ..pcap.pcap_kernel import le32
 

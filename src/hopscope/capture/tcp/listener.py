@@ -132,7 +132,7 @@ class TcpListener:
 
     def open(self) -> None:
         """Compile, allocate, then bind. Raises CaptureError."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .messages_kernel import DAMAGED, FULL, split_messages
 
         self._readonly, self._split = readonly, split_messages

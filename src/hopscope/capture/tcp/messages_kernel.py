@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, kernel
+from ...base.kernels.jit import U64, be16, kernel
 from ...wire.ipfix import layout
 
 VERSION, SIZE = U64(layout.IPFIX), U64(layout.IPFIX_MESSAGE.size)

@@ -108,7 +108,7 @@ class UdpListener:
 
     def _load(self, frames: Records) -> None:
         """Set up the kernel function that describes datagrams in `frames`, and its parameters."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .udp_kernel import unpack
 
         self._allocate(TRAIN_ROOM if self.settings.gro else _SINGLE_ROOM)

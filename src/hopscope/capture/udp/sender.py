@@ -79,7 +79,7 @@ class UdpSender:
         return sender
 
     def _over(self, handle: socket.socket, named: str, trains: bool) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         self._named = named
         self.sent = 0
@@ -129,7 +129,7 @@ class UdpSender:
         `to`: the receiver, a sockaddr, if the socket is not connected. Without `wait` it never sleeps, and
         stops when the socket's buffer is full.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         if to is not None:
             self._send_to(to)

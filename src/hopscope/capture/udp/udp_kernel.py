@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, kernel
+from ...base.kernels.jit import U64, be16, be32, be64, kernel
 from ...wire.telemetry.count_kernel import count_reports
 from ..layout import CONTROL_BYTES, NAME_BYTES, Setup, Unpack
 from ..limits_kernel import allowed, take

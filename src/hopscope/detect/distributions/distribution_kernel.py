@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import I64, U8, U16, U32, U64, highest_bit, inlined, kernel, order
+from ...base.kernels.jit import I64, U8, U16, U32, U64, highest_bit, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried, Flag, Have, IntFlag, Mode
 from .. import records

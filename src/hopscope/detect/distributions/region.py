@@ -87,7 +87,7 @@ class Distributions:
 
     def update(self, batch: ReportBatch) -> int:
         """Count the hops of accepted reports; returns how many found no room in the table."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .distribution_kernel import count_batch
 
         reports, hops = readonly(batch.reports), readonly(batch.hops)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, fence, kernel, load64, move, stream128
+from ...base.kernels.jit import U32, U64, fence, kernel, load64, move, stream128
 from . import layout
 
 LINE, HEAD = U64(layout.LINE), U64(layout.HEAD)

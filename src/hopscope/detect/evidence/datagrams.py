@@ -75,7 +75,7 @@ class DatagramWriter:
     """Holds the datagrams of one worker; continues after the last published datagram."""
 
     def __init__(self, region: Region, worker: int = 0) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import datagram_kernel
 
         self._kernel: Any = datagram_kernel

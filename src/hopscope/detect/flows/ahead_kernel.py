@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, inlined, prefetch
+from ...base.kernels.jit import U64, inlined, prefetch
 from .event_kernel import NOT_FOUND, hash_report
 from .flow_cache_kernel import INLINE, POOL, ROW_WORDS, WAY, hop_at, match, tag_of
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel, order
+from ...base.kernels.jit import U32, U64, inlined, kernel, order
 from ...wire.reasons import Place
 from ...wire.records import Flag
 from . import slow_path_kernel as slow_path

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel
+from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
 from .. import records

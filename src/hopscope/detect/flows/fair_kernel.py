@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined
+from ...base.kernels.jit import U32, U64, inlined
 from ...base.keyed_kernel import spread, weigh
 from .. import records
 

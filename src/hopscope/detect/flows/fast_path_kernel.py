@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U16, U32, U64, inlined, kernel
+from ...base.kernels.jit import U16, U32, U64, inlined, kernel
 from . import hop_kernel
 from .event_kernel import NO_PORT, NOT_FOUND, PORT_QUEUES
 from .flow_cache_kernel import FLOW_LATENCY, HAS_LATENCY, HOP_LATENCY, INLINE, hop_at

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit
+from ...base.kernels.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit
 from ..records import INLINE_HOPS, POOL_HOPS, WAYS, ClearReason, FlowState, Kind, Metric
 from .event_kernel import (
     ALARMS,

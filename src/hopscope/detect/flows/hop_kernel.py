@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined
+from ...base.kernels.jit import U8, U16, U32, U64, inlined
 from ...wire.records import Have
 from ..records import METRICS, Metric, PortKind
 from .event_kernel import NO_NODE, NO_PORT, NOT_FOUND, NOTHING, PORT_QUEUES, check_limits, limits_of

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel
+from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel
 from ...wire.records import Have
 from ..records import NO_VALUE, ClearReason, FlowState, Kind
 from .event_kernel import (

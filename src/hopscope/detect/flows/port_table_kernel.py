@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
+from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from .. import records
 from ..records import ClearReason, Metric, PortKind

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, inlined, kernel, order
+from ...base.kernels.jit import U8, U32, U64, inlined, kernel, order
 from ...wire.records import Carried, Flag, IntFlag, Mode, Spare
 from ...wire.versions import FIRST_SAMPLE
 from ..records import FlowState, Kind

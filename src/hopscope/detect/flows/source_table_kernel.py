@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U16, U32, U64, inlined, kernel, order
+from ...base.kernels.jit import U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
 from ...wire.versions import IPFIX

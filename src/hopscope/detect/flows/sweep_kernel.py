@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, kernel, order
+from ...base.kernels.jit import U8, U32, U64, kernel, order
 from ..records import WAYS, ClearReason, Kind
 from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOT_FOUND, NOTHING, emit, put_hop
 from .flow_cache_kernel import (

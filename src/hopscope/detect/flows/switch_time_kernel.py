@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, inlined
+from ...base.kernels.jit import U64, inlined
 from ...wire.records import Carried, Have
 
 INGRESS = U64(Have.INGRESS_TIME)

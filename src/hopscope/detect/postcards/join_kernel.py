@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
+from ...base.kernels.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
 from ...wire.records import Carried, Flag, Have
 from ..evidence.datagram_kernel import NOT_HELD
 from ..flows.event_kernel import FLOW_CARRIED, NO_NODE, NO_PORT, hash_flow, pack_l4

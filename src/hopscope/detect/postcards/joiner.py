@@ -182,7 +182,7 @@ class _Table:
     """Waiting postcards, in blocks of fixed size that are allocated for the first postcard."""
 
     def __init__(self, settings: PostcardSettings, links: tuple[Any, ...], secret: bytes) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import join_kernel
 
         self._kernel: Any = join_kernel

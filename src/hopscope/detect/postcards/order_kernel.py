@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import I64, U64, inlined, kernel
+from ...base.kernels.jit import I64, U64, inlined, kernel
 from ...wire.records import Have
 from ..flows.event_kernel import NO_NODE
 from ..flows.slow_path_kernel import own_node

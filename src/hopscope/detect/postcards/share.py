@@ -68,7 +68,7 @@ class Share:
     """A worker's end: gives away postcards of other members' flows."""
 
     def __init__(self, slots: Region, queue: QueueWriter) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import share_kernel
 
         self._kernel, self._readonly = share_kernel, readonly

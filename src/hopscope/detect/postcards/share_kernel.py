@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, kernel
+from ...base.kernels.jit import U8, U16, U32, U64, kernel
 from ...wire.records import Carried, Flag, Spare
 from ..flows.event_kernel import hash_report
 from .join_kernel import is_postcard

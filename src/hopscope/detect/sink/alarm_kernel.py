@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, kernel, order
+from ...base.kernels.jit import U8, U16, U32, U64, kernel, order
 from ..flows.event_kernel import (
     ALARMS,
     CHANGED_LIMITS,

@@ -56,7 +56,7 @@ class SinkDetector:
         *,
         secret: bytes = b"",
     ) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from ..flows import ahead_kernel, sweep_kernel
         from ..flows import event_kernel as flow_events
         from ..tally_kernel import settle

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel
+from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel
 from ..flows.event_kernel import (
     CHANGE,
     KNOBS,

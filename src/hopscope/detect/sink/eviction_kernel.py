@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, kernel, order
+from ...base.kernels.jit import U8, U16, U32, U64, kernel, order
 from ..flows import flow_cache_kernel as flow_cache
 from ..flows.event_kernel import EVICTIONS, EXPIRIES, NO_NODE, NO_PORT, NOT_FOUND
 from ..records import PATH_PART, WAYS, ClearReason

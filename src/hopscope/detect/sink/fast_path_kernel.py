@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U16, U32, U64, inlined, kernel
+from ...base.kernels.jit import U16, U32, U64, inlined, kernel
 from ...wire.records import Have
 from ..distributions.distribution_kernel import LATENCY as OF_LATENCY
 from ..distributions.distribution_kernel import OCCUPANCY as OF_OCCUPANCY

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, kernel
+from ...base.kernels.jit import U32, U64, kernel
 from ..flows.event_kernel import NOTHING, emit, put_hop, put_table_flow
 from ..flows.flow_cache_kernel import FLOW_LATENCY, FLOW_PATH, FLOW_RECORD, HOP_LATENCY, INLINE
 from ..flows.hop_kernel import LINK_UTILIZATION, QUEUE_OCCUPANCY

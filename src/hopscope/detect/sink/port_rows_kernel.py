@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, kernel
+from ...base.kernels.jit import U8, U32, U64, kernel
 from ..flows.event_kernel import NO_PORT, NOT_FOUND, PORT_QUEUES
 from ..flows.hop_kernel import KIND_EGRESS, KIND_QUEUE
 from ..flows.port_table_kernel import find_port, port_key

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, kernel, order
+from ...base.kernels.jit import U32, U64, kernel, order
 from ..distributions.distribution_kernel import count_path
 from ..flows.ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow
 from ..flows.event_kernel import NOT_FOUND

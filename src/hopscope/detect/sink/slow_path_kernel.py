@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
+from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...wire.records import Flag, IntFlag
 from ..distributions.distribution_kernel import count_hop, count_path, home_of, queue_key, slot_of
 from ..flows import event_kernel as flow_events

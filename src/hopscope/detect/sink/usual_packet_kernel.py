@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, comparer, inlined, kernel, order
+from ...base.kernels.jit import U8, U32, U64, comparer, inlined, kernel, order
 from ...wire.records import HOP, Carried, Flag, Have, Mode
 from ..distributions.distribution_kernel import (
     EACH,

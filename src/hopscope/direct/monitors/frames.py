@@ -14,7 +14,7 @@ def observe_frames(batch: FrameBatch, switch: int = 1) -> Records:
     The capture point is the first and the last switch of their path; its ports, queues and drops are unknown.
     `packet` is `wire.packet_id`: 32 bits, the same wherever the packet is captured.
     """
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from .frames_kernel import observe
 
     out = np.zeros(len(batch), OBSERVATION)

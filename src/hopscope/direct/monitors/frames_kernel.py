@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, be16, be32, kernel, mix64
+from ...base.kernels.jit import U8, U32, U64, be16, be32, kernel, mix64
 from ...wire import layout
 from ...wire.decode.walk_kernel import packet_id
 from ...wire.headers import packet_kernel as packet

@@ -33,7 +33,7 @@ class AppendWriter(Writer):
     """Collects entries into batches; each batch is kept as the image of its future slot, head included."""
 
     def __init__(self, layout: AppendLayout, targets: Sequence[int], *, idle_ns: int = IDLE_NS) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import append_kernel
 
         self._kernel, self._readonly = append_kernel, readonly
@@ -97,7 +97,7 @@ class AppendWriter(Writer):
         Waiting entries stay, and are written to the new memory. If this writer has numbered more entries of a
         list than have arrived, the next batch says so, and readers count them as lost.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .append_kernel import resume
 
         whole = len(start.progress) // LIST_END.itemsize * LIST_END.itemsize
@@ -123,7 +123,7 @@ class AppendWriter(Writer):
 
 def list_ends(memory: npt.NDArray[np.uint8], layout: AppendLayout) -> Records:
     """Ends of the nonempty lists in a memory, LIST_END."""
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from .append_kernel import ends
 
     found: Records = np.zeros(layout.lists, LIST_END)

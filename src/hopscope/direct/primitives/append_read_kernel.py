@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel, load64, move, order_reads
+from ...base.kernels.jit import U32, U64, inlined, kernel, load64, move, order_reads
 from ..stores import params as place
 
 ENTRIES = U64(12)

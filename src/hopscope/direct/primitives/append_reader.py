@@ -40,7 +40,7 @@ class ListsReader:
     """
 
     def __init__(self, store: Store, lists: npt.ArrayLike, start: Start = "new") -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .append_read_kernel import start_tails
 
         layout = store.layout

@@ -66,7 +66,7 @@ class CardinalityWriter(Writer):
     """Turns elements into writes, and filters those that change nothing."""
 
     def __init__(self, layout: CardinalityLayout, targets: Sequence[int]) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         self.layout = layout
         self._targets = readonly(np.array(targets, np.uint16))
@@ -82,7 +82,7 @@ class CardinalityWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """Append a write for every element that raises a register."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .cardinality_kernel import write
 
         write(
@@ -92,7 +92,7 @@ class CardinalityWriter(Writer):
 
     def begin(self, which: int, start: WriterStart) -> None:
         """Load the registers from memory; if it cannot be read, all writes are sent again."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .cardinality_kernel import read
 
         registers = self._highest.reshape(self.layout.sketches, -1)
@@ -110,7 +110,7 @@ class CardinalityWriter(Writer):
 
 def registers(store: Store, sketch: int) -> npt.NDArray[np.uint8]:
     """Registers of a sketch, uint8 [2^precision]; a union has the maxima of registers. Raises StoreError."""
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from .cardinality_kernel import read
 
     layout = store.layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, be32, kernel
+from ...base.kernels.jit import U8, U32, U64, be32, kernel
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64
+from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, mix64
 from ...rdma.records import COUNT, Verb
 
 FETCH_ADD = U8(Verb.FETCH_ADD)

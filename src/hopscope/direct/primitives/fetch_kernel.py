@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, few, inlined, kernel, load64, move, store64
+from ...base.kernels.jit import U8, U64, few, inlined, kernel, load64, move, store64
 
 EIGHT = U64(8)
 

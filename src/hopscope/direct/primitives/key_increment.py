@@ -72,7 +72,7 @@ class KeyIncrementWriter(Writer):
     """
 
     def __init__(self, layout: KeyIncrementLayout, targets: Sequence[int]) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         self.layout = layout
         self._targets = readonly(np.array(targets, np.uint16))
@@ -96,7 +96,7 @@ class KeyIncrementWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """Append one fetch-and-add per copy, or hold it."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .key_increment_kernel import write
 
         first = len(out)
@@ -150,7 +150,7 @@ def query(
     written; None: the layout's maximum. A slot that a key's reports did not write makes its counter too
     small. Raises StoreError.
     """
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from .key_increment_kernel import minimum
 
     stores, _, keys, copies = query_arguments(store, KeyIncrementLayout, keys, copies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, kernel, load64, prefetch_read
+from ...base.kernels.jit import U8, U32, U64, kernel, load64, prefetch_read
 from ...rdma.records import COUNT, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason

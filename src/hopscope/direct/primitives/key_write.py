@@ -111,7 +111,7 @@ class KeyWriteWriter(Writer):
     def __init__(
         self, layout: KeyWriteLayout, targets: Sequence[int], *, adaptive: AdaptiveCopies | None = None
     ) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         self.layout = layout
         self.copies_now = layout.copies
@@ -131,7 +131,7 @@ class KeyWriteWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """Append one operation per copy."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .key_write_kernel import write
 
         write(
@@ -197,7 +197,7 @@ def _answer_block(
     answers: Answers,
 ) -> None:
     """Answers to a block of keys."""
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from .fetch_kernel import fetch
     from .key_write_query_kernel import locate, vote
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
+from ...base.kernels.jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, few, kernel, move, prefetch_read
+from ...base.kernels.jit import U8, U64, few, kernel, move, prefetch_read
 from ..hashing_kernel import begin, checksum, slot
 from ..stores import params as place
 from .fetch_kernel import same

@@ -52,7 +52,7 @@ class PostcardingWriter(Writer):
         rows: int = CACHE_ROWS,
         idle_ns: int = IDLE_NS,
     ) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import postcarding_kernel as kernel
 
         if rows < 1 or rows & (rows - 1):

@@ -35,7 +35,7 @@ class Values:
     """
 
     def __init__(self, values: npt.ArrayLike, layout: PostcardingLayout) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .postcarding_query_kernel import fill_values
 
         distinct = np.unique(np.asarray(values, np.uint32))
@@ -146,7 +146,7 @@ def _read(
     kinds: npt.NDArray[np.uint8],
 ) -> None:
     """Read the chunks of a block of keys until none changes."""
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from .fetch_kernel import fetch
     from .postcarding_query_kernel import locate
     from .postcarding_query_kernel import query as decode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, inlined, kernel, prefetch_read
+from ...base.kernels.jit import U8, U32, U64, inlined, kernel, prefetch_read
 from ..hashing_kernel import key_hash, slot
 from ..stores import params as place
 from .postcarding_kernel import BLANK, MISSING, encode, hop_checksum, word_mask

@@ -15,7 +15,7 @@ class Fanout:
     """Combines the transports of all collectors."""
 
     def __init__(self, transports: Sequence[Transport | None], routes: Sequence[Route]) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import translator_kernel
 
         self._kernel = translator_kernel

@@ -51,7 +51,7 @@ class HeavyHitters(Findings):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], now_ns: int
     ) -> None:
         """Process `rows` of DTA records, whose keys are in `arena`; skips rejected ones."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .heavy_hitters_kernel import observe
 
         if now_ns >= self._ends_ns:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, kernel, mix64
+from ...base.kernels.jit import U8, U64, kernel, mix64
 from ..hashing_kernel import key_hash
 
 ROWS, WIDTH = 4, 1 << 16

@@ -52,7 +52,7 @@ class PathSum:
         rows: int = CACHE_ROWS,
         idle_ns: int = 1_000_000_000,
     ) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .path_sum_kernel import KEY_ROOM
 
         for name, value, low, high in (
@@ -76,7 +76,7 @@ class PathSum:
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], now_ns: int
     ) -> None:
         """Process `rows` of DTA records, whose keys and data are in `arena`; skips rejected ones."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .path_sum_kernel import observe
 
         out = np.zeros(len(rows), PATH_SUM)

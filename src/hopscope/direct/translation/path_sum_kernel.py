@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, be32, kernel, move
+from ...base.kernels.jit import U8, U32, U64, be32, kernel, move
 from ..hashing_kernel import key_hash
 
 # a row: key hash, state, time of the last postcard, then one value per hop

@@ -78,7 +78,7 @@ class SequenceTracker:
 
         Returns the numbers newly found missing before each report, uint32, valid until the next call.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         if len(reports) > len(self._gaps):
             self._gaps = np.zeros(len(reports), np.uint32)
@@ -93,7 +93,7 @@ class SequenceTracker:
         They name the gaps before reports that ask for retransmission, and such reports without room. Valid
         until the next call; `wire.dta_ack.encode_answers` makes datagrams of them.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         count = self._kernel.make_nacks(
             readonly(frames), readonly(reports), readonly(self._gaps), self._rows, self._seen, self._answers,
@@ -107,7 +107,7 @@ class SequenceTracker:
 
         Valid until the next call.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         count = self._kernel.make_acks(
             readonly(frames), readonly(reports), self._rows, readonly(self._seen), self._touched, self._acks,

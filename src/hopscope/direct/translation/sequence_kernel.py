@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel
+from ...base.kernels.jit import I64, U8, U16, U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason

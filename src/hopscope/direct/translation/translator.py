@@ -49,7 +49,7 @@ class Translator:
         routes: Sequence[Route] | None = None,
         limit: TokenBucket | None = None,
     ) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import translator_kernel
 
         self._kernel, self._readonly = translator_kernel, readonly  # an import per batch costs 0.4 us
@@ -201,7 +201,7 @@ class Translator:
         self._block.clear()
 
     def _grow(self, rows: int) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
 
         self._lanes = np.zeros(rows, np.uint32)
         self._order = np.zeros(rows, np.uint32)

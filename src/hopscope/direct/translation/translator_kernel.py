@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import I64, U8, U32, U64, be32, kernel
+from ...base.kernels.jit import I64, U8, U32, U64, be32, kernel
 from ...rdma.records import COUNT, Verb
 from ...wire.reasons import DtaReason
 from ..hashing_kernel import begin, collector

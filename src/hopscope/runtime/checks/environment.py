@@ -343,7 +343,7 @@ def _names(settings: Settings) -> Finding:
 
 
 def _kernels() -> Iterator[Finding]:
-    from ...base.kernel_cache import cache_folder, foreign
+    from ...base.kernels.kernel_cache import cache_folder, foreign
     from ..warmup import PARTS, is_compiled
 
     folder = cache_folder()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, kernel
+from ...base.kernels.jit import U64, kernel
 from ...detect.tally_kernel import settle
 from ...wire.reasons import Place, Reason
 from ...wire.records import Carried, Mode

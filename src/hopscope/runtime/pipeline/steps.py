@@ -126,7 +126,7 @@ class Steps(ABC):
     """Decodes frames and counts; subclasses continue in `take`."""
 
     def __init__(self, counted: CounterRegion) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import count_kernel
 
         self.counted, self.count = counted, counted.add

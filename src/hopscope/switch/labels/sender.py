@@ -28,7 +28,7 @@ class LabelSender:
         """`host` and `port`: `label.listen` of a collector. Raises CaptureError if INT-label is not attached,
         or if the name of the collector is unknown.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .pack_kernel import pack
 
         self._readonly, self._pack = readonly, pack

@@ -21,7 +21,7 @@ class Decoder:
     """
 
     def __init__(self, dialect: Dialect = DEFAULT, frames: int = 4096) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import decode_kernel, trail_kernel
 
         self.dialect = dialect

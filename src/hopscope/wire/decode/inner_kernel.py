@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, inlined, kernel
+from ...base.kernels.jit import U64, be16, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel
 from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype

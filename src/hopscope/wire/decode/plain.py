@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...base import plain
+from ...base.kernels import plain
 from ..dialect import DEFAULT, Dialect
 from ..records import FRAME, HOP, REPORT, Carried, FrameBatch, ReportBatch
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, inlined, kernel
+from ...base.kernels.jit import U64, inlined, kernel
 from .. import layout
 from ..headers.packet_kernel import NONE, ethernet, get, word
 from ..headers.tunnel_kernel import FOUR, L4, SIX

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel as packet
 from ..headers.packet_kernel import NONE, get

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, kernel
+from ...base.kernels.jit import U64, kernel
 from ..headers.packet_kernel import NONE, get
 from ..records import Link
 from ..telemetry import group_kernel as group

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, inlined, kernel
+from ...base.kernels.jit import U64, inlined, kernel
 from ..headers.packet_kernel import get
 from ..records import Link
 from ..telemetry import group_kernel as group

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, inlined, kernel, mix64
+from ...base.kernels.jit import U64, be16, be32, inlined, kernel, mix64
 from .. import layout, rules
 from ..headers import packet_kernel as packet
 from ..headers import tunnel_kernel as tunnel

@@ -36,7 +36,7 @@ def encode_dta(
     IPv4 too). Raises ValueError, with the row, if the form has no room for a record's values.
     """
     check_reports(reports, arena, form)
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from ..encode import encode_kernel as place
     from .encode_kernel import put_reports
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, be16, be32, be64, inlined, kernel
+from ...base.kernels.jit import U8, U64, be16, be32, be64, inlined, kernel
 from ..decode.decode_kernel import outer
 from ..headers.packet_kernel import byte
 from ..reasons import DtaReason, Reason

@@ -23,7 +23,7 @@ class DtaParser:
     """
 
     def __init__(self, form: Form, frames: int = 4096, *, port: int = layout.DTA_PORT) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import parse_kernel as dta_kernel
 
         self.form = form

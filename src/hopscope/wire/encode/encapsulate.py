@@ -37,7 +37,7 @@ def enclose(
     frame of another link type gets an Ethernet header of zeros. In 0.5 and 1.0, the time is the low 32 bits
     of the frame's.
     """
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from . import encapsulate_kernel as kernel
 
     each = frames.frames[rows["packet"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, kernel
+from ...base.kernels.jit import U8, U64, kernel
 from ..headers import put_kernel as put
 from ..records import Link
 from . import put_report_kernel as report

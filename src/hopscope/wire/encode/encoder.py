@@ -88,7 +88,7 @@ def encode_reports(
     """
     number = number_of(collector)
     _check(batch)
-    from ...base.jit import readonly
+    from ...base.kernels.jit import readonly
     from ..telemetry.metadata_kernel import PLANS
     from . import encode_kernel as kernel
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.jit import U64, inlined, kernel
+from ...base.kernels.jit import U64, inlined, kernel
 from .. import layout
 from ..headers import put_kernel as put
 from ..headers.packet_kernel import byte, word

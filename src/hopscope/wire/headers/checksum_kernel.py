@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, few, inlined, kernel, load64, move, store64
+from ...base.kernels.jit import U64, few, inlined, kernel, load64, move, store64
 
 NONE = U64(0)
 ONES_16, ONES_32 = U64(0xFFFF), U64(0xFFFFFFFF)

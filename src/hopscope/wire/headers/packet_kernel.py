@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout
 from ..fields import Header
 from ..reasons import Place, Reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, be16, inlined, kernel
+from ...base.kernels.jit import U8, U64, be16, inlined, kernel
 from .. import layout
 from .packet_kernel import byte, word
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, kernel
+from ...base.kernels.jit import U64, be16, be32, kernel
 from .. import layout, rules
 from ..reasons import Place, Reason
 from ..rules import Next

@@ -37,7 +37,7 @@ class IpfixDecoder:
     def __init__(
         self, nodes: NodeIds | None = None, frames: int = 1024, ended: list[Session] | None = None
     ) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import ipfix_kernel
 
         self._kernel, self._readonly = ipfix_kernel.decode_messages, readonly

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, be16, be32, be64, clear, inlined, kernel
+from ...base.kernels.jit import U8, U32, U64, be16, be32, be64, clear, inlined, kernel
 from ..headers.packet_kernel import MAPPED, NONE, code, get, refuse, word
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Have, Kind

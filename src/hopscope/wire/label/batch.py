@@ -53,7 +53,7 @@ class LabelDecoder:
         self, max_hop: int = MAX_HOP, *, protocol: int = layout.PROTOCOL_LABEL, secret: bytes | None = None
     ) -> None:
         """`secret`: secret of the hash of a label's sender, `owner`; None: all owners are 0."""
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import label_kernel
 
         self._kernel = label_kernel.decode_frames

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, be16, be32, be64, inlined, kernel
+from ...base.kernels.jit import U8, U64, be16, be32, be64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ..headers import packet_kernel
 from ..reasons import Place, Reason

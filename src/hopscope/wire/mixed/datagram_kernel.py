@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, kernel
+from ...base.kernels.jit import U64, be16, kernel
 from .. import rules
 from ..decode.decode_kernel import is_usual_packet, outer
 from ..headers.packet_kernel import ETHERNET, NONE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ...base import plain
+from ...base.kernels import plain
 from ..dialect import DEFAULT, Dialect
 from ..node_ids import NodeIds
 from ..reasons import Reason
@@ -147,7 +147,7 @@ class MixedDecoder:
             payloads, marks = plain.Rows(FRAME, count), [0] * count
             kernel(batch.arena.tobytes(), frames, self._table.tobytes(), marks, payloads)
             return np.array(marks, np.uint64), np.array([_values(payloads[i]) for i in range(count)], FRAME)
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import datagram_kernel
 
         verdicts, found = np.zeros(count, np.uint64), np.zeros(count, FRAME)

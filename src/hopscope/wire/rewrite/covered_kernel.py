@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, kernel
+from ...base.kernels.jit import U64, be16, kernel
 from ..decode.trail_kernel import kind_of, left_of, offset_of, protocol_of
 from ..headers import packet_kernel as packet
 from ..headers.checksum_kernel import addresses, folded, pseudo, total_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, inlined, kernel
+from ...base.kernels.jit import U64, be16, inlined, kernel
 from .. import rules
 from ..headers.packet_kernel import NONE, get
 from ..headers.put_kernel import put16

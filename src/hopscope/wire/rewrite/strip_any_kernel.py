@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, kernel, move
+from ...base.kernels.jit import U64, be16, kernel, move
 from .. import rules
 from ..decode.trail_kernel import MAX_HEADERS, count_of, kind_of, left_of, offset_of, protocol_of, shim_of
 from ..decode.walk_kernel import INT_DSCP, announced_by_port

@@ -31,7 +31,7 @@ class Stripper:
     """
 
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from . import strip_kernel
 
         self._kernels = strip_kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, kernel, move
+from ...base.kernels.jit import U64, be16, kernel, move
 from ..decode.trail_kernel import MAX_HEADERS, count_of, header, kind_of, left_of, offset_of
 from ..headers.checksum_kernel import ONES_16, updated
 from ..headers.packet_kernel import NONE, get

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, kernel, move
+from ...base.kernels.jit import U64, be16, kernel, move
 from ..decode.trail_kernel import MAX_HEADERS, count_of, kind_of, offset_of
 from ..headers.packet_kernel import NONE
 from ..headers.put_kernel import put8

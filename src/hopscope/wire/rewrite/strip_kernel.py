@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, inlined, kernel, load64
+from ...base.kernels.jit import U64, be16, inlined, kernel, load64
 from ..decode.trail_kernel import (
     count_of,
     kind_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import I64, U64, inlined, kernel
+from ...base.kernels.jit import I64, U64, inlined, kernel
 from ..headers import put_kernel as put
 from ..headers.packet_kernel import word
 from ..headers.put_kernel import bits, put8, put32, put64, put_word

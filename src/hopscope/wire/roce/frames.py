@@ -48,7 +48,7 @@ class RoceFrames:
 
         `payload_at` is an index into the batch's arena.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .parse_kernel import parse
 
         if len(self._rows) < len(batch):
@@ -63,7 +63,7 @@ class RoceFrames:
         Raises ValueError for an invalid row: an unknown opcode, a missing payload, or a payload although its
         opcode has none.
         """
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from .encode_kernel import build
 
         arena = np.empty(int(rows["payload_bytes"].sum(dtype=np.int64)) + OVERHEAD * len(rows), np.uint8)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...base.jit import U64, inlined, kernel
+from ...base.kernels.jit import U64, inlined, kernel
 
 POLYNOMIAL = 0xEDB88320
 """x^32 + x^26 + … + 1 with its bits reversed: bit 31 is x^0."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout
 from ..headers import packet_kernel
 from ..reasons import RoceReason

@@ -37,7 +37,7 @@ class SflowDecoder:
     """
 
     def __init__(self, nodes: NodeIds | None = None, frames: int = 1024) -> None:
-        from ...base.jit import readonly
+        from ...base.kernels.jit import readonly
         from ..decode import trail_kernel
         from . import sflow_kernel
 

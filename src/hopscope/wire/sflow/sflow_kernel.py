@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, be32, be64, clear, inlined, kernel
+from ...base.kernels.jit import U32, U64, be32, be64, clear, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ..decode.inner_kernel import inner
 from ..headers.packet_kernel import MAPPED, NONE, byte, code, get, refuse, word

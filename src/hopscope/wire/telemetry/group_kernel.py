@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, clear, inlined, kernel
+from ...base.kernels.jit import U64, clear, inlined, kernel
 from .. import layout, rules
 from ..decode.inner_kernel import (
     CUT_HEADER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, clear, inlined, kernel
+from ...base.kernels.jit import U64, be16, be32, clear, inlined, kernel
 from .. import layout
 from ..headers.packet_kernel import NONE, code, get, lacks, word
 from ..reasons import Place, Reason

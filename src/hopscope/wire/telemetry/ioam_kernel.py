@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.jit import U64, be32, be64, clear, inlined, kernel
+from ...base.kernels.jit import U64, be32, be64, clear, inlined, kernel
 from .. import layout
 from ..headers.packet_kernel import AUTHENTICATION, FRAGMENT, IPV6_NEXT, NONE, SIZE_IPV6, code, get, word
 from ..reasons import Place, Reason

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.jit import SHUFFLED, U64, be32, be64, clear, inlined, kernel, shuffle_by, shuffler
+from ...base.kernels.jit import SHUFFLED, U64, be32, be64, clear, inlined, kernel, shuffle_by, shuffler
 from .. import layout, rules
 from ..records import HOP, HOP_MAX, Have
 

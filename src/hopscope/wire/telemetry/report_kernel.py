@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be32, inlined, kernel
+from ...base.kernels.jit import U64, be32, inlined, kernel
 from .. import layout, rules
 from ..decode import inner_kernel as inner
 from ..headers.packet_kernel import NONE, code, get, refuse, word

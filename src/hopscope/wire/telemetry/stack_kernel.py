@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import CAN_SHUFFLE, SHUFFLED, U64, be32, inlined, kernel
+from ...base.kernels.jit import CAN_SHUFFLE, SHUFFLED, U64, be32, inlined, kernel
 from ..headers.packet_kernel import NONE
 from . import metadata_kernel as metadata
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ....base.jit import I64, U64, inlined, kernel, mix64, prefetch, prefetch_read
+from ....base.kernels.jit import I64, U64, inlined, kernel, mix64, prefetch, prefetch_read
 from .pool_kernel import insert, take_packet
 from .port_kernel import serve
 from .records import Count, EngineSlot, SourceFlag, StopReason

@@ -200,7 +200,7 @@ def compile_chance(chance: Callable[..., Any] | None) -> Callable[..., Any] | No
     """Compile a probability f(count, max_hop, elapsed, interval), times in ps, as a kernel."""
     if chance is None or hasattr(chance, "signatures"):
         return chance
-    from ....base.jit import uncached
+    from ....base.kernels.jit import uncached
 
     return uncached(chance)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....base.jit import I64, U64, inlined, kernel
+from ....base.kernels.jit import I64, U64, inlined, kernel
 from .records import IP_HEADER, Count, EngineSlot, SourceFlag
 
 FRAGMENT = int(SourceFlag.FRAGMENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....base.jit import I64, U64, inlined, kernel, mix64
+from ....base.kernels.jit import I64, U64, inlined, kernel, mix64
 from ....labels.rule_kernel import wants_label
 from ...records import PS_NS, WIRE_OVERHEAD
 from .pool_kernel import drop, export, forward, free_packet, split, take_label

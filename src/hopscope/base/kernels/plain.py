@@ -1,7 +1,7 @@
 """Runs kernels without a compiler: their source is executed as plain Python, for small inputs and for tests.
 
-`load` executes a kernel module in a namespace of its own, in which `base.jit` is this module: decorators that
-do nothing, integers of any size, and plain twins of the intrinsics. Numba is not imported, and the compiled
+`load` executes a kernel module in a namespace of its own, in which `jit` is this module: decorators that do
+nothing, integers of any size, and plain twins of the intrinsics. Numba is not imported, and the compiled
 module may be loaded at the same time.
 
 Differences from compiled code:
@@ -171,7 +171,7 @@ class Rows(dict[int, Any]):
 
 
 class Loader:
-    """Loads kernel modules as plain Python; `jit` stands in for `base.jit`."""
+    """Loads kernel modules as plain Python; `jit` stands in for `base.kernels.jit`."""
 
     def __init__(self, jit: Any) -> None:
         self._jit = jit

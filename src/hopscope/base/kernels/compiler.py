@@ -42,8 +42,8 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+from ..errors import HopscopeError
 from . import frontend as frontend  # replaces functions of Numba
-from .errors import HopscopeError
 from .kernel_cache import PACKAGE, cache_folder, fingerprint, folder_of
 
 _LEVEL = "x86-64-v3"

@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from .user_folder import user_folder
+from ..user_folder import user_folder
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 SHIPPED = PACKAGE / "compiled"
 """Kernels that are shipped in the wheel, read-only."""
 KEEP_SECONDS = 30 * 86_400

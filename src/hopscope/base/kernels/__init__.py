@@ -1,0 +1,1 @@
+"""Writes (`jit`), compiles and caches kernels, and runs them without a compiler (`plain`)."""
