@@ -81,10 +81,10 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignore
         bpf = bpf_build(self.root)
         self._folder = tempfile.TemporaryDirectory()
         try:
-            built = bpf.compile_programs(bpf.SOURCES if version == "editable" else Path(self._folder.name))
+            built = bpf.compile_programs(bpf.PROGRAMS if version == "editable" else Path(self._folder.name))
             if version != "editable":
                 for path in built:
-                    build_data["force_include"][str(path)] = f"hopscope/bpf/{path.name}"
+                    build_data["force_include"][str(path)] = f"hopscope/bpf/programs/{path.name}"
         except bpf.BuildError as error:
             self.app.display_warning(f"without the XDP programs: {error}")
         if version == "editable":

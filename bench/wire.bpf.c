@@ -1,5 +1,5 @@
 /* What the program of a wire is compared with, and itself on one frame again and again. */
-#include "../src/hopscope/bpf/wire.bpf.c"
+#include "../src/hopscope/bpf/programs/wire/wire.bpf.c"
 
 #define RESTORED 512
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.bpf import layout
-from hopscope.bpf.build import OBJECTS, SOURCES, BuildError, compile_programs
+from hopscope.bpf.build import PROGRAMS, BuildError, compile_programs
 from hopscope.bpf.filter import Filter
 from hopscope.bpf.layout import Count
 from hopscope.bpf.program import XdpProgram
@@ -52,9 +52,9 @@ _SHIM_AT = 42 + 20 + 14 + 20 + 8
 
 def built(tool: Callable[..., str]) -> None:
     """The programs, compiled from their sources as they are; skips without clang or permission to load."""
-    targets = [SOURCES / name for name in OBJECTS]
-    sources = max(path.stat().st_mtime for path in (*SOURCES.glob("*.h"), *SOURCES.glob("*.c")))
-    if not all(target.exists() and target.stat().st_mtime > sources for target in targets):
+    targets = [PROGRAMS / source.with_suffix(".o").name for source in PROGRAMS.rglob("*.bpf.c")]
+    newest = max(path.stat().st_mtime for path in PROGRAMS.rglob("*.[ch]"))
+    if not all(target.exists() and target.stat().st_mtime > newest for target in targets):
         tool("clang")
         with suppress(BuildError):
             compile_programs()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.bpf.build import LABEL_OBJECT, SOURCES, SWITCH_OBJECT
+from hopscope.bpf.build import LABEL_OBJECT, SWITCH_OBJECT
 from hopscope.bpf.hash_map import HashMap
 from hopscope.bpf.libbpf import BpfObject
 from hopscope.bpf.map_shape import mapped
@@ -33,10 +33,10 @@ FIRST = "run `hopscope switch detach` first"
     ],
 )
 def test_a_pinned_map_of_another_version_is_refused(
-    pins: Path, object_: str, name: str, load: Callable[[Path], object]
+    pins: Path, object_: Path, name: str, load: Callable[[Path], object]
 ) -> None:
     """One that is smaller, of INT and of labels; what is pinned stays."""
-    with closing(BpfObject(SOURCES / object_)) as other:
+    with closing(BpfObject(object_)) as other:
         other.resize(name, 7)
         other.share(name, pins / name)
         other.load()

@@ -1,4 +1,4 @@
-"""Structures that the XDP program and Python share: `shared.h` as NumPy types."""
+"""Structures that the XDP program (`shared.h`) and Python share, as NumPy types."""
 
 from __future__ import annotations
 

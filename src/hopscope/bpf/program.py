@@ -14,7 +14,7 @@ from ..settings.detect import DetectSettings
 from ..settings.listen import ListenSettings
 from ..settings.source import url
 from ..wire.records import Records
-from .build import OBJECT, SOURCES
+from .build import REPORTS_OBJECT
 from .layout import CONSTANTS, CONTROL, COUNTERS, MAX_PROCESSORS, Count, near_flows
 from .libbpf import BpfObject
 
@@ -75,7 +75,7 @@ class XdpProgram:
         named = url(settings)
         index_of(settings.interface, named)
         try:
-            self._object = BpfObject(SOURCES / OBJECT)
+            self._object = BpfObject(REPORTS_OBJECT)
             constants = np.frombuffer(self._object.constants(), CONSTANTS, 1)[0]
             constants["report_port"] = settings.port
             constants["promiscuous"] = settings.promiscuous

@@ -1,4 +1,4 @@
-"""Structures that the program of a wire and Python share: `wire.h` as NumPy types."""
+"""Structures that the program of a wire (`wire.h`) and Python share, as NumPy types."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ..capture.errors import CaptureError
 from ..capture.interface import index_of
 from ..wire import rules
 from ..wire.dialect import DEFAULT, Dialect
-from .build import SOURCES, WIRE_OBJECT
+from .build import WIRE_OBJECT
 from .libbpf import BpfObject
 from .wire_layout import WIRE_VARIABLES, WireCount, WireRole
 
@@ -38,7 +38,7 @@ class WireProgram:
         *,
         strip: bool = True,
         ring_bytes: int = 1 << 25,
-        path: Path = SOURCES / WIRE_OBJECT,
+        path: Path = WIRE_OBJECT,
         name: str = "wire",
     ) -> None:
         """Load the program. `ring_bytes`: size of the ring, rounded up to a power of two; `path`: object

@@ -19,8 +19,8 @@ HALF, LOW, HIGH_PART, LOW_PART = U64(32), U64(0xFFFFFFFF), U64(11), U64(53)
 @inlined
 def is_below(random: Any, part: Any, whole: Any) -> Any:
     """Whether `random` < part / whole, computed exactly with integers of 128 bits, so that a switch without
-    floating point decides the same (`bpf/label_rule.h`). `random` is a multiple of 2^-53, `part` and `whole`
-    are below 2^63.
+    floating point decides the same (`label_rule.h`). `random` is a multiple of 2^-53, `part` and `whole` are
+    below 2^63.
     """
     bits, part, whole = U64(random * TWO_53), U64(part), U64(whole)
     low = (bits & LOW) * (whole & LOW)

@@ -7,7 +7,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from ..bpf.build import DROPS_OBJECT, SOURCES
+from ..bpf.build import DROPS_OBJECT
 from ..bpf.hash_map import HashMap
 from ..bpf.kernel_types import enumeration
 from ..bpf.libbpf import BpfObject
@@ -28,7 +28,7 @@ def attach_drops(settings: SwitchSettings) -> None:
     failure: CaptureError | None = None
     for has_socket in (1, 0):
         try:
-            with closing(BpfObject(SOURCES / DROPS_OBJECT)) as program:
+            with closing(BpfObject(DROPS_OBJECT)) as program:
                 for name in {*SHARED, REASONS} - {"control", "ports"}:
                     program.share(name, settings.pins / name)
                 program.constants()[:4] = has_socket.to_bytes(4, "little")

@@ -1,4 +1,4 @@
-"""Structures that the programs of a switch and Python share: `bpf/switch.h` as NumPy types."""
+"""Structures that the programs of a switch (`switch.h`) and Python share, as NumPy types."""
 
 from __future__ import annotations
 

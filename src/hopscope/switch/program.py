@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bpf.build import SOURCES, SWITCH_OBJECT
+from ..bpf.build import SWITCH_OBJECT
 from ..bpf.hash_map import HashMap
 from ..bpf.kernel_types import has_function
 from ..bpf.libbpf import BpfObject
@@ -43,7 +43,7 @@ class SwitchProgram:
         """Load the programs. `pins`: folder of the maps that they share with earlier programs, and that
         outlive this process. Raises CaptureError.
         """
-        self._object = BpfObject(SOURCES / SWITCH_OBJECT)
+        self._object = BpfObject(SWITCH_OBJECT)
         if pins is not None:
             for name in SHARED:
                 self._object.share(name, pins / name)

@@ -1,4 +1,4 @@
-"""Structures that the programs of INT-label and Python share: `bpf/label.h` as NumPy types."""
+"""Structures that the programs of INT-label (`label.h`) and Python share, as NumPy types."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...bpf.build import LABEL_OBJECT, SOURCES
+from ...bpf.build import LABEL_OBJECT
 from ...bpf.libbpf import BpfObject
 from ...bpf.tc import Direction, run_at
 from ...capture.errors import CaptureError
@@ -29,7 +29,7 @@ class LabelProgram:
         `inputs`. Raises CaptureError.
         """
         assert settings.label is not None
-        self._object = BpfObject(SOURCES / LABEL_OBJECT)
+        self._object = BpfObject(LABEL_OBJECT)
         if pins is not None:
             for name in MAPS:
                 self._object.share(name, pins / name)
