@@ -42,7 +42,7 @@ def random_verbs(count: int, rng: np.random.Generator, longest: int = 700, atomi
 
 
 def executed(block: VerbBlock) -> list[np.ndarray]:
-    """The memories after these verbs, executed here; `result` of the verbs is set."""
+    """The memories after these verbs, executed here."""
     memories = [np.zeros(size, np.uint8) for size in SIZES]
     for target, memory in enumerate(memories):
         payload = block.payload.view()
@@ -56,11 +56,10 @@ def part(block: VerbBlock, first: int, last: int) -> VerbBlock:
     return VerbBlock(block.verbs[first:last], block.payload, np.array([last - first, 4096], np.uint64))
 
 
-@pytest.mark.parametrize("results", [False, True])
 @pytest.mark.parametrize("rate", [0.0, 0.02])
-def test_memory_is_as_if_there_were_no_network(rate: float, results: bool) -> None:
-    """20,000 verbs of every kind, lost, reordered, doubled: the same bytes, results, notices."""
-    pair = Pair(SIZES, rate=rate, results=results, window=300, packets=1024)
+def test_memory_is_as_if_there_were_no_network(rate: float) -> None:
+    """20,000 verbs of every kind, lost, reordered, doubled: the same bytes and notices."""
+    pair = Pair(SIZES, rate=rate, window=300, packets=1024)
     block = random_verbs(20_000, np.random.default_rng(7))
     expected = executed(block)
     for first in range(0, len(block), 500):
@@ -75,11 +74,6 @@ def test_memory_is_as_if_there_were_no_network(rate: float, results: bool) -> No
     assert pair.responder.counts[RoceReason.DUPLICATE] > 0 or rate == 0
     told = RingReader(pair.notices, "oldest").read(1 << 14)[0]["immediate"]
     assert told.tolist() == np.flatnonzero(block.verbs["flags"] & VerbFlag.IMMEDIATE).tolist()
-    if results:
-        atomics = np.flatnonzero(block.verbs["kind"] != Verb.WRITE)
-        found = np.sort(pair.requester.take_results(), order="verb")
-        assert found["verb"].tolist() == atomics.tolist()
-        assert (found["value"] == block.verbs["result"][atomics]).all()
 
 
 def test_no_counter_is_incremented_twice() -> None:

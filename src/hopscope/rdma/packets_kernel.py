@@ -93,7 +93,6 @@ def put_packet(ring: Any, sent: Any, state: Any, setup: Any, opcode: Any, verb: 
     packet.immediate = verb.immediate
     packet.address, packet.key, packet.length = U64(0), U64(0), U64(0)
     packet.payload_at, packet.payload_bytes = U64(0), U64(0)
-    sent[slot].verb = state[VERBS]
     sent[slot].marks = LAST if last else U64(0)
     sent[slot].end = state[BYTES]
     state[TAIL] += U64(1)

@@ -214,11 +214,8 @@ class NoticeFlag(IntEnum):
 REMOTE = np.dtype([("base", "<u8"), ("length", "<u8"), ("key", "<u4"), ("access", "<u4")])
 """A memory region of the peer, as it was advertised."""
 
-RESULT = np.dtype([("verb", "<u8"), ("value", "<u8")])
-"""Old value that an atomic operation returned; `verb` is its number in the order of `submit`, from 0."""
-
-SENT_PACKET = np.dtype([("verb", "<u8"), ("end", "<u8"), ("marks", "<u8")])
-"""State of a kept packet: its verb, the end of its payload in the ring of bytes, bits of Mark."""
+SENT_PACKET = np.dtype([("end", "<u8"), ("marks", "<u8")])
+"""State of a kept packet: the end of its payload in the ring of bytes, bits of Mark."""
 
 
 class Mark(IntEnum):
@@ -227,8 +224,6 @@ class Mark(IntEnum):
     LAST = 1
     """The verb's last packet."""
     ATOMIC = 2
-    ANSWERED = 4
-    """Its ATOMIC_ACK has arrived."""
 
 
 class Sender(IntEnum):
@@ -252,11 +247,9 @@ class Sender(IntEnum):
     """Unacknowledged atomics in flight."""
     FAILED = 8
     """Syndrome of the NAK that ended the connection."""
-    RESULTS = 9
-    """Number of results to be taken."""
-    WAIT = 10
+    WAIT = 9
     """1 + timer of the last RNR NAK."""
-    CNP = 11
+    CNP = 10
     """Congestion notifications since the last check."""
     # from here on: counters, rdma.counters
     VERBS = 16
@@ -295,8 +288,6 @@ class SenderSetup(IntEnum):
     """An acknowledgment is requested once per this many packets, and with the last of a burst."""
     RELIABLE = 10
     """Packets are kept until they are acknowledged."""
-    RESULTS = 11
-    """Wait for the results of atomics."""
 
 
-SENDER_SETUP = 12
+SENDER_SETUP = 11

@@ -15,7 +15,6 @@ from .counters import SENDER_INDEX
 from .queue_pair import DEFAULT_PARTITION, PSN_MASK
 from .records import (
     REMOTE,
-    RESULT,
     SENDER_SETUP,
     SENDER_SLOTS,
     SENT_PACKET,
@@ -77,8 +76,8 @@ class Requester:
     retransmissions, or an error NAK, the connection is lost: `failed` has the reason, and accepted verbs are
     given up and counted, since it is unknown which were executed. A new connection needs a new Requester.
 
-    `results`: wait for the results of atomics, which `take_results` returns. Otherwise an operation is
-    complete when any later packet is acknowledged, and lost answers do not matter.
+    The result of an atomic operation is not read: it is complete when any later packet is acknowledged, and
+    lost answers do not matter.
     """
 
     def __init__(
@@ -91,7 +90,6 @@ class Requester:
         every: int = 64,
         timeout_ns: int = 4_200_000,
         retries: int = 10,
-        results: bool = False,
         resync_drop: int = 100_000,
         packets: int = 16384,
         payload_bytes: int = 2 << 20,
@@ -107,8 +105,6 @@ class Requester:
         self._ring: Records = np.zeros(packets, ROCE)
         self._sent: Records = np.zeros(packets, SENT_PACKET)
         self._memory = np.zeros(max(payload_bytes, 2 * link.mtu), np.uint8)
-        self._results: Records = np.zeros(4096, RESULT)
-        self._kept: list[Records] = []
         self._state = np.zeros(SENDER_SLOTS, np.uint64)
         self._state[Sender.PSN] = link.first_psn & PSN_MASK
         self._setup = np.zeros(SENDER_SETUP, np.uint64)
@@ -124,7 +120,6 @@ class Requester:
             SenderSetup.ATOMICS: atomics,
             SenderSetup.EVERY: every,
             SenderSetup.RELIABLE: mode is LossMode.RELIABLE,
-            SenderSetup.RESULTS: results,
         }.items():
             self._setup[place] = value
         self._window = self._present = window
@@ -238,13 +233,8 @@ class Requester:
         if self.failed:
             return
         state = self._state
-        if len(self._results) < len(records):
-            self._results = np.zeros(len(records), RESULT)
         before, resyncs, naks = state[Sender.ACKED], state[Sender.RESYNCS], state[Sender.SEQUENCE_NAKS]
-        answers(readonly(records), self._sent, state, self._setup, self._results)
-        if state[Sender.RESULTS]:
-            self._kept.append(self._results[: state[Sender.RESULTS]].copy())
-            state[Sender.RESULTS] = 0
+        answers(readonly(records), self._sent, state, self._setup)
         if state[Sender.ACKED] != before:
             self._tried = 0
             self._deadline_ns = now_ns + self._timeout_ns
@@ -270,11 +260,6 @@ class Requester:
         """
         self._present = min(max(self._present + packets, _MIN_WINDOW), self._window)
         self._setup[SenderSetup.WINDOW] = min(self._present, _PROBE) if self._probing else self._present
-
-    def take_results(self) -> Records:
-        """Results of atomics since the last call, RESULT, in the order of their answers."""
-        kept, self._kept = self._kept, []
-        return np.concatenate(kept) if kept else np.zeros(0, RESULT)
 
     def counts(self) -> dict[str, int]:
         """Counters by key of `counters.COUNTERS`."""

@@ -11,14 +11,13 @@ from typing import Any
 from ..base.kernels.jit import I64, U64, kernel
 from ..wire.roce.records import Opcode, RoceFlag
 from .packets_kernel import ACKED, ATOMIC, LAST, PARTITION, PEER_HI, PEER_LO, RELIABLE, SERVICE, TAIL, UC
-from .records import Mark, Sender, SenderSetup, Syndrome
+from .records import Sender, SenderSetup, Syndrome
 
 NEXT = U64(Sender.NEXT)
 HIGHEST = U64(Sender.HIGHEST)
 PSN = U64(Sender.PSN)
 ATOMICS = U64(Sender.ATOMICS)
 FAILED = U64(Sender.FAILED)
-RESULTS = U64(Sender.RESULTS)
 WAIT = U64(Sender.WAIT)
 CNP = U64(Sender.CNP)
 COMPLETED = U64(Sender.COMPLETED)
@@ -36,8 +35,6 @@ NUMBER = U64(SenderSetup.NUMBER)
 WINDOW = U64(SenderSetup.WINDOW)
 MAX_ATOMICS = U64(SenderSetup.ATOMICS)
 EVERY = U64(SenderSetup.EVERY)
-WAIT_RESULTS = U64(SenderSetup.RESULTS)
-ANSWERED = U64(Mark.ANSWERED)
 ACK = U64(Opcode.RC_ACK)
 ATOMIC_ACK = U64(Opcode.RC_ATOMIC_ACK)
 NOTIFICATION = U64(Opcode.CNP)
@@ -92,40 +89,18 @@ def go_back(state: Any) -> None:
 
 
 @kernel
-def release(sent: Any, state: Any, setup: Any, until: Any) -> Any:
-    """Release packets before `until`; False if it stops at an atomic whose result is missing."""
+def release(sent: Any, state: Any, until: Any) -> None:
+    """Release packets before `until`."""
     at = state[ACKED]
     while at < until:
         marks = U64(sent[at % U64(len(sent))].marks)
-        if marks & ATOMIC:
-            if setup[WAIT_RESULTS] and not marks & ANSWERED:
-                break
-            if at < state[NEXT] and state[ATOMICS]:
-                state[ATOMICS] -= U64(1)
+        if marks & ATOMIC and at < state[NEXT] and state[ATOMICS]:
+            state[ATOMICS] -= U64(1)
         if marks & LAST:
             state[COMPLETED] += U64(1)
         at += U64(1)
     state[ACKED] = at
     state[NEXT] = max(state[NEXT], at)
-    return at == until
-
-
-@kernel
-def result(packet: Any, at: Any, sent: Any, state: Any, setup: Any, results: Any) -> None:
-    """Store the result of an atomic."""
-    slot = at % U64(len(sent))
-    marks = U64(sent[slot].marks)
-    if (
-        not marks & ATOMIC
-        or marks & ANSWERED
-        or not setup[WAIT_RESULTS]
-        or state[RESULTS] >= U64(len(results))
-    ):
-        return
-    sent[slot].marks = marks | ANSWERED
-    results[state[RESULTS]].verb = sent[slot].verb
-    results[state[RESULTS]].value = packet.value
-    state[RESULTS] += U64(1)
 
 
 @kernel
@@ -172,7 +147,7 @@ def unsolicited(packet: Any, syndrome: Any, state: Any) -> None:
 
 
 @kernel
-def answers(records: Any, sent: Any, state: Any, setup: Any, results: Any) -> None:
+def answers(records: Any, sent: Any, state: Any, setup: Any) -> None:
     """Process the answers to this requester in a batch of parsed packets; other packets are ignored."""
     for i in range(len(records)):
         packet = records[U64(i)]
@@ -202,10 +177,7 @@ def answers(records: Any, sent: Any, state: Any, setup: Any, results: Any) -> No
             state[STALE] += U64(1)  # already answered, or never sent
             continue
         at = state[ACKED] + ahead
-        if opcode == ATOMIC_ACK:
-            result(packet, at, sent, state, setup, results)
         state[ACKS] += U64(1) if done else U64(0)
-        if not release(sent, state, setup, at + U64(1) if done else at):
-            go_back(state)
-        elif not done:
+        release(sent, state, at + U64(1) if done else at)
+        if not done:
             nak(syndrome, state)
