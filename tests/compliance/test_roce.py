@@ -21,9 +21,9 @@ from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from hopscope.wire.roce import cm
 from hopscope.wire.roce.cm import MESSAGES, Addresses, Message, Request, push_addresses
-from hopscope.wire.roce.codec import RoceFrame, icrc, pull_packet, push_packet, read_frame, write_frame
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.records import ROCE, Opcode
+from oracle.roce import RoceFrame, icrc, pull_packet, push_packet, read_frame, write_frame
 from support.roce_cases import OPCODES, packet_of, rows_of
 
 pytestmark = pytest.mark.kernel

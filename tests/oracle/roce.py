@@ -1,4 +1,4 @@
-"""RoCEv2 packets, one at a time: the readable twin of the kernels, and RoCEv1 for reading.
+"""RoCEv2 packets, one at a time, and RoCEv1 for reading.
 
 A transport packet is a Base Transport Header, the headers that its opcode implies (`ROCE_HEADERS`),
 payload, pad to whole words, and the invariant CRC (InfiniBand 9.2 to 9.4, annex A17).
@@ -9,11 +9,11 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from .. import layout
-from ..buffer import Buffer
-from ..errors import WireError
-from ..fields import Header
-from ..headers.ethernet import (
+from hopscope.wire import layout
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.errors import WireError
+from hopscope.wire.fields import Header
+from hopscope.wire.headers.ethernet import (
     Ethernet,
     Ip,
     Udp,
@@ -26,10 +26,11 @@ from ..headers.ethernet import (
     push_udp,
     udp_checksum,
 )
-from ..layout import SOURCE_MAC, TARGET_MAC
-from ..reasons import Place, RoceReason
-from ..records import Link
-from .layout import (
+from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
+from hopscope.wire.reasons import Place, RoceReason
+from hopscope.wire.records import Link
+from hopscope.wire.roce.cm import RoceError
+from hopscope.wire.roce.layout import (
     AETH,
     ATOMIC_ACK_ETH,
     ATOMIC_ETH,
@@ -55,15 +56,6 @@ from .layout import (
     Deth,
     Reth,
 )
-
-
-class RoceError(ValueError):
-    """Bytes that are not an intact RoCE packet, with reason and finding."""
-
-    def __init__(self, reason: RoceReason, detail: str) -> None:
-        super().__init__(f"{reason.label}: {detail}")
-        self.reason = reason
-        self.detail = detail
 
 
 @dataclass(slots=True)

@@ -29,10 +29,10 @@ from hopscope.wire.dta.codec import DtaReport, Form, Opcode, push_dta
 from hopscope.wire.dta.layout import DTA_PORT
 from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.observation import flow_bytes
-from hopscope.wire.roce import codec
-from hopscope.wire.roce.codec import RoceFrame, read_frame, write_frame
 from hopscope.wire.roce.layout import Aeth, AtomicEth, Bth, Reth
 from hopscope.wire.roce.records import Opcode as RoceOpcode
+from oracle import roce
+from oracle.roce import RoceFrame, read_frame, write_frame
 from support.bmv2 import Bmv2, taken
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel]
@@ -63,7 +63,7 @@ def dta(report: DtaReport, form: Form) -> bytes:
     return bytes(Ether(src="02:00:00:00:01:00", dst=station(NIC)) / layers)
 
 
-def expected(packet: codec.Packet) -> bytes:
+def expected(packet: roce.Packet) -> bytes:
     """The frame with a packet from switch to NIC."""
     mapped = 0xFFFF << 32
     frame = write_frame(RoceFrame(packet, mapped | number(SWITCH_IP), mapped | number(NIC_IP), SPORT))
@@ -79,7 +79,7 @@ def bth(opcode: int, psn: int) -> Bth:
 def write(psn: int, address: int, payload: bytes, opcode: int = RoceOpcode.RC_WRITE_ONLY) -> bytes:
     """The frame of a write into the store."""
     reth = Reth(BASE + address, KEY, len(payload))
-    return expected(codec.Packet(bth(opcode, psn), reth=reth, payload=payload))
+    return expected(roce.Packet(bth(opcode, psn), reth=reth, payload=payload))
 
 
 def key_of(value: int) -> Any:
@@ -184,7 +184,7 @@ def test_key_increment(translator: Translator, form: Form) -> None:
         psn = translator.psn
         slots = list(dict.fromkeys(slots_of(params, key_of(value), 4)[0].tolist()))
         wanted = [
-            expected(codec.Packet(bth(RoceOpcode.RC_FETCH_ADD, psn + copy),
+            expected(roce.Packet(bth(RoceOpcode.RC_FETCH_ADD, psn + copy),
                                   atomic=AtomicEth(BASE + slot * 8, KEY, 1 << 40)))
             for copy, slot in enumerate(slots)
         ]  # fmt: skip
@@ -319,10 +319,10 @@ def test_a_nak_sets_the_packet_number(translator: Translator) -> None:
     """After a sequence NAK the next packet has the number that the NIC expects; answers end in the switch."""
     mapped = 0xFFFF << 32
     for opcode, syndrome in ((RoceOpcode.RC_ACK, 0x1F), (RoceOpcode.RC_ACK, 0x60)):
-        answer = codec.Packet(Bth(opcode=opcode, queue_pair=0x99, psn=0x000123), aeth=Aeth(syndrome, 1))
+        answer = roce.Packet(Bth(opcode=opcode, queue_pair=0x99, psn=0x000123), aeth=Aeth(syndrome, 1))
         frame = write_frame(RoceFrame(answer, mapped | number(NIC_IP), mapped | number(SWITCH_IP), 4791))
         translator.nic.send(bytes.fromhex(station(IN).replace(":", "")) + frame[6:])
-    fatal = codec.Packet(Bth(opcode=RoceOpcode.RC_ACK, queue_pair=0x99, psn=9), aeth=Aeth(0x62, 1))
+    fatal = roce.Packet(Bth(opcode=RoceOpcode.RC_ACK, queue_pair=0x99, psn=9), aeth=Aeth(0x62, 1))
     frame = write_frame(RoceFrame(fatal, mapped | number(NIC_IP), mapped | number(SWITCH_IP), 4791))
     frame = bytes.fromhex(station(IN).replace(":", "")) + frame[6:]
     translator.nic.send(frame)
@@ -482,7 +482,7 @@ def test_dart_writes_one_copy_at_the_right_collector(dart: Reporter) -> None:
         # latency, queue occupancy and time are those of bmv2
         wanted = check + NODE.to_bytes(4, "big") + data[8:16] + ports + data[20:]
         reth = Reth(BASE + slot * layout.stride, KEY, 24)
-        packet = codec.Packet(bth(RoceOpcode.UC_WRITE_ONLY, PSN + sent[collector]), reth=reth, payload=wanted)
+        packet = roce.Packet(bth(RoceOpcode.UC_WRITE_ONLY, PSN + sent[collector]), reth=reth, payload=wanted)
         mapped = 0xFFFF << 32
         ends = mapped | number(SWITCH_IP), mapped | number(NIC_IP)
         assert frame == write_frame(RoceFrame(packet, *ends, SPORT + collector))

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from hopscope.wire.records import Records
 from hopscope.wire.roce import layout
-from hopscope.wire.roce.codec import Packet
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.layout import Aeth, AtomicEth, Bth, Deth, Reth
 from hopscope.wire.roce.records import ROCE, RoceFlag
+from oracle.roce import Packet
 
 OPCODES = [opcode for opcode, headers in enumerate(layout.ROCE_HEADERS) if headers]
 SIZES = [0, 1, 2, 3, 4, 7, 8, 20, 64, 1024, 4096]

@@ -7,8 +7,15 @@ import numpy.typing as npt
 
 from ..wire.reasons import RoceReason
 from ..wire.records import Records
-from ..wire.roce.cm import CM_QUEUE_KEY, CM_QUEUE_PAIR, MAD_SIZE, Message, pull_message, push_message
-from ..wire.roce.codec import RoceError
+from ..wire.roce.cm import (
+    CM_QUEUE_KEY,
+    CM_QUEUE_PAIR,
+    MAD_SIZE,
+    Message,
+    RoceError,
+    pull_message,
+    push_message,
+)
 from ..wire.roce.records import ROCE, Opcode
 from .handshake import Connections
 

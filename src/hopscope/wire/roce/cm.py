@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from ..fields import Header, bits, declare, header
 from ..reasons import RoceReason
-from .codec import RoceError
 
 MAD = header(
     "Management datagram", "InfiniBand 13.4.2",
@@ -25,6 +24,15 @@ RDMA_CM_SERVICE = 0x0000000001060000
 _TIMEOUT = "4.096 us * 2^n"
 MTUS = {code: 128 << code for code in range(1, 6)}
 """Path MTUs in bytes, by code."""
+
+
+class RoceError(ValueError):
+    """Bytes that are not an intact RoCE packet or message, with reason and finding."""
+
+    def __init__(self, reason: RoceReason, detail: str) -> None:
+        super().__init__(f"{reason.label}: {detail}")
+        self.reason = reason
+        self.detail = detail
 
 
 class CmReject(IntEnum):
