@@ -32,7 +32,7 @@ from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 
 SIZES = {"32 MiB": 32 << 20, "4 GiB": 4 << 30}

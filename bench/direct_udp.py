@@ -22,7 +22,7 @@ from hopscope.direct.counters import TRANSLATOR_COUNTERS
 from hopscope.direct.reporter import Reporter
 from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.settings.direct import DirectSettings, StoreSettings, TranslatorSettings
-from hopscope.wire.dta.codec import Form, Opcode
+from hopscope.wire.dta.forms import Form, Opcode
 from hopscope.wire.records import FrameBatch
 
 if TYPE_CHECKING:

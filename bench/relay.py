@@ -44,7 +44,7 @@ from hopscope.rdma.endpoint import Endpoint
 from hopscope.rdma.records import VERB, Verb, VerbBlock
 from hopscope.runtime.direct.nic import SERVICE_PORT
 from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.layout import DTA_PORT
 from hopscope.wire.records import FrameBatch
 from hopscope.wire.roce.layout import ROCE_PORT

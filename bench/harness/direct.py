@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hopscope.direct.stores.store import WRITES, Layout, Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 

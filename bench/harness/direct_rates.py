@@ -14,7 +14,7 @@ from hopscope.direct.plan import RATES
 from hopscope.direct.primitives import key_write
 from hopscope.direct.primitives.append import AppendLayout
 from hopscope.direct.primitives.key_write import KeyWriteLayout
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.records import Records
 from support.direct_measured import filled, keys_of
 

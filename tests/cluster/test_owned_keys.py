@@ -31,7 +31,7 @@ from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.serve.server import bind, run, url_of
 from hopscope.settings.collector import Settings
 from hopscope.settings.direct import CLUSTER, DirectSettings, NicSettings, TranslatorSettings
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from support.direct_make import as_bytes, dta
 from support.loopback import own_host
 from support.server_process import NO_TLS

@@ -14,13 +14,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hopscope.capture.pcap.reader import read
-from hopscope.wire.dta.codec import DtaAck, DtaReport, Form, Opcode, pull_dta, push_ack
 from hopscope.wire.dta.encode import encode_dta
+from hopscope.wire.dta.forms import Form, Opcode
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FrameBatch, Link, Records
 from oracle.dta import encode_dta_scalar, parse_scalar
+from oracle.dta_codec import DtaAck, DtaReport, pull_dta, push_ack
 from support.by_hand import ethernet, ipv4, ipv6, udp
 from support.dta_cases import any_report, payload
 from support.tshark import Tshark, fields, value_of

@@ -21,7 +21,7 @@ from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import Verb
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
 from oracle import hashing as twin

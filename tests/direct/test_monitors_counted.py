@@ -19,8 +19,8 @@ from hopscope.direct.monitors.systems.turboflow import TurboFlow
 from hopscope.direct.primitive import attach, named
 from hopscope.direct.primitives.key_increment import bound
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.encode import encode_dta
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.observation import OBSERVATION, TCP
 from hopscope.wire.reasons import DtaReason

@@ -10,12 +10,13 @@ import pytest
 from hopscope.direct.reporter import RETRANSMIT_SLOTS, Reporter
 from hopscope.direct.translation.sequence import SequenceTracker
 from hopscope.wire.dta.ack import encode_answers
-from hopscope.wire.dta.codec import DtaAck, Form, push_ack
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA_ANSWER
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from oracle.dta import parse_scalar
+from oracle.dta_codec import DtaAck, push_ack
 from support.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel

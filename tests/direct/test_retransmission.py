@@ -20,7 +20,7 @@ from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.address import network, number_of
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hopscope.direct.translation.sequence import WINDOWS, SequenceTracker
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.records import DTA, DtaFlag
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, Records

@@ -31,7 +31,7 @@ from hopscope.runtime.direct.remote import ALIVE_NS, RemoteStores
 from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.runtime.direct.warm import warm_progress, warm_rdma, warm_translator
 from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason

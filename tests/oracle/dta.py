@@ -7,25 +7,15 @@ import numpy.typing as npt
 
 from hopscope.wire.address import number_of
 from hopscope.wire.dta import layout
-from hopscope.wire.dta.codec import (
-    COUNTER_BYTES,
-    KEY_FIELDS,
-    LIST_BYTES,
-    PUBLISHED,
-    DtaError,
-    DtaReport,
-    Form,
-    Opcode,
-    pull_dta,
-    push_dta,
-)
 from hopscope.wire.dta.encode import REPORTER_PORT
+from hopscope.wire.dta.forms import COUNTER_BYTES, KEY_FIELDS, LIST_BYTES, PUBLISHED, Form, Opcode
 from hopscope.wire.dta.parser import dialect_of_port
 from hopscope.wire.dta.records import DTA, DtaFlag
 from hopscope.wire.reasons import DtaReason, Reason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 
 from .datagram import find_datagram
+from .dta_codec import DtaError, DtaReport, pull_dta, push_dta
 from .encode import push_outer
 
 

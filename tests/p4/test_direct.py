@@ -29,7 +29,7 @@ from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.requester import LossMode
 from hopscope.runtime.direct.remote import SERVICE_PORT
 from hopscope.testbed.namespaces import delete, inside, run
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.observation import flow_bytes
 from hopscope.wire.roce.layout import ROCE_PORT
 from hopscope.wire.roce.records import Opcode

@@ -25,13 +25,14 @@ from hopscope.direct.primitives.key_increment import KeyIncrementLayout
 from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.direct.primitives.postcarding_layout import PostcardingLayout
 from hopscope.direct.primitives.postcarding_query import BLANK, MISSING
-from hopscope.wire.dta.codec import DtaReport, Form, Opcode, push_dta
+from hopscope.wire.dta.forms import Form, Opcode
 from hopscope.wire.dta.layout import DTA_PORT
 from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.observation import flow_bytes
 from hopscope.wire.roce.layout import Aeth, AtomicEth, Bth, Reth
 from hopscope.wire.roce.records import Opcode as RoceOpcode
 from oracle import roce
+from oracle.dta_codec import DtaReport, push_dta
 from oracle.roce import RoceFrame, read_frame, write_frame
 from support.bmv2 import Bmv2, taken
 

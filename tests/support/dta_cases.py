@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from hopscope.wire.dta.codec import DtaReport, Form, Opcode, push_dta
+from hopscope.wire.dta.forms import Form, Opcode
+from oracle.dta_codec import DtaReport, push_dta
 
 
 def any_report(rng: random.Random, form: Form) -> DtaReport:

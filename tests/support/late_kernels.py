@@ -285,7 +285,7 @@ def labels() -> None:
 
 def _dta_reports() -> list[bytes]:
     from hopscope.direct.reporter import Reporter
-    from hopscope.wire.dta.codec import Form
+    from hopscope.wire.dta.forms import Form
 
     reporter = Reporter(Form.SIZED, first=1)
     keys = np.arange(400, dtype=np.uint8).reshape(100, 4)

@@ -23,7 +23,7 @@ from hopscope.switch.direct_sender import DirectSender, DtaOutlet
 from hopscope.switch.layout import REPORT_RING_BYTES
 from hopscope.switch.observations import observations_of
 from hopscope.switch.program import SwitchProgram
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.observation import flow_bytes

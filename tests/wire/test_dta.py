@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from hopscope.wire.address import number_of
-from hopscope.wire.dta.codec import DtaError, DtaReport, Form, pull_dta
 from hopscope.wire.dta.encode import encode_dta
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FrameBatch, Link, Records
 from oracle.dta import encode_dta_scalar, parse_scalar
+from oracle.dta_codec import DtaError, DtaReport, pull_dta
 from support.by_hand import ethernet, ipv4, udp
 from support.dta_cases import any_report, payload
 from support.wire_cases import frame_batch, frames_of

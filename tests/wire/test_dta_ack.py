@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from hopscope.wire.dta.ack import encode_answers, parse_answers
-from hopscope.wire.dta.codec import DtaAck, DtaError, Form, pull_ack, push_ack
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.records import DTA_ANSWER
 from hopscope.wire.records import Link
+from oracle.dta_codec import DtaAck, DtaError, pull_ack, push_ack
 from support.wire_cases import frame_batch, frames_of
 
 

@@ -6,7 +6,7 @@ from ..base.counter import Counter, family, late_kernels
 from ..memory.counter_region import CounterFile
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS
 from ..rdma.records import Verb
-from ..wire.dta.codec import Opcode
+from ..wire.dta.forms import Opcode
 from ..wire.reasons import DtaReason
 
 EXTENSION = "extension"

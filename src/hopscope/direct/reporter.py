@@ -10,8 +10,8 @@ import numpy.typing as npt
 from ..wire.address import number_of
 from ..wire.dta import layout
 from ..wire.dta.ack import parse_answers
-from ..wire.dta.codec import COUNTER_BYTES, LIST_BYTES, Form, Opcode
 from ..wire.dta.encode import REPORTER_PORT, encode_dta
+from ..wire.dta.forms import COUNTER_BYTES, LIST_BYTES, Form, Opcode
 from ..wire.dta.records import DTA, DtaFlag
 from ..wire.records import FRAME, FrameBatch, Records
 from .records import BUFFERED_REPORT

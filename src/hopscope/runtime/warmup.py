@@ -306,7 +306,7 @@ def _int_packets() -> FrameBatch:
 
 def _direct() -> None:
     from ..direct.stores.spec import StoreSpec
-    from ..wire.dta.codec import Form
+    from ..wire.dta.forms import Form
     from .direct.stores import store_specs
     from .direct.warm import warm_translator
 

@@ -17,7 +17,7 @@ from ..direct.monitors.registry import make_monitors
 from ..direct.reporter import Reporter
 from ..wire.decode.decoder import Decoder
 from ..wire.dialect import DEFAULT
-from ..wire.dta.codec import Form
+from ..wire.dta.forms import Form
 from ..wire.records import FRAME, FrameBatch
 from .observations import observations_of
 

@@ -38,7 +38,7 @@ from hopscope.settings.direct import (
     StoreSettings,
     TranslatorSettings,
 )
-from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.forms import Form
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from support.loopback import own_host

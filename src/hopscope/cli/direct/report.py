@@ -44,7 +44,7 @@ def send_reports(
     from ...fabric.tcp import TcpModel, TcpSimulation
     from ...fabric.topology import parse_topology
     from ...settings.section import host_and_port
-    from ...wire.dta.codec import Form
+    from ...wire.dta.forms import Form
 
     (source,) = make_monitors([monitor]).values()
     try:
@@ -123,7 +123,7 @@ def examples(monitor: Monitor, parts: list[Reports], nodes: Sequence[int]) -> li
 def _keys(monitor: Monitor, parts: list[Reports]) -> list[str]:
     """Distinct keys, as text, of an evenly spaced sample of the reports; for Append, their lists."""
     from ...direct.stores.keys import show_key
-    from ...wire.dta.codec import Opcode
+    from ...wire.dta.forms import Opcode
 
     shown: dict[str, None] = {}
     for part in parts:

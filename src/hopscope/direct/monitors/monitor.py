@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.dta.codec import Opcode
+from ...wire.dta.forms import Opcode
 from ...wire.dta.records import DTA
 from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records

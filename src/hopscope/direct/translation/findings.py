@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.dta.codec import Opcode
+from ...wire.dta.forms import Opcode
 from ...wire.dta.records import DTA
 from ...wire.records import Records
 from ..primitives.append_layout import AppendLayout

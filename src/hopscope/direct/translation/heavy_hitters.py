@@ -14,7 +14,7 @@ import secrets
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.dta.codec import Opcode
+from ...wire.dta.forms import Opcode
 from ...wire.records import Records
 from .findings import Findings
 

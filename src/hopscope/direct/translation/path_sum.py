@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.dta.codec import Opcode
+from ...wire.dta.forms import Opcode
 from ...wire.records import Records
 from .findings import Findings
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...base.hash_keys import hash_keys
 from ...memory.region import Arrays, Region, RegionError
-from ...wire.dta.codec import Form
+from ...wire.dta.forms import Form
 from ...wire.dta.records import DTA_ANSWER
 from ...wire.records import Records
 from ..records import REPORTER
@@ -91,7 +91,7 @@ class SequenceTracker:
         """NACKs, DTA_ANSWER, of the last batch of `track`, after its translation.
 
         They name the gaps before reports that ask for retransmission, and such reports without room. Valid
-        until the next call; `wire.dta_ack.encode_answers` makes datagrams of them.
+        until the next call; `wire.dta.ack.encode_answers` makes datagrams of them.
         """
         from ...base.kernels.jit import readonly
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ...capture.udp.datagram import DatagramSocket
 from ...direct.translation.acknowledge import Acknowledger
-from ...wire.dta.codec import Form
+from ...wire.dta.forms import Form
 from ...wire.records import FrameBatch, Records
 
 Write = Callable[[Records, FrameBatch, Records, int], object]

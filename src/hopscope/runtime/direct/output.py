@@ -24,7 +24,7 @@ from ...direct.translation.translator import Translator
 from ...direct.transport import Transport
 from ...settings.direct import DirectSettings, RuleSettings
 from ...wire.address import network
-from ...wire.dta.codec import Form
+from ...wire.dta.forms import Form
 
 FORMS = {"2": Form.TWO, "3": Form.THREE, "sized": Form.SIZED}
 

@@ -21,7 +21,7 @@ from ...rdma.endpoint import Endpoint
 from ...rdma.notices import create_notices
 from ...rdma.records import VERB, Verb, VerbBlock, VerbFlag
 from ...wire.address import number_of
-from ...wire.dta.codec import Form
+from ...wire.dta.forms import Form
 from ...wire.dta.parser import DtaParser
 
 _ENDS = ("127.0.0.1", "127.0.0.2")

@@ -1,4 +1,4 @@
-"""Acknowledgments of DTA in batches; `codec.pull_ack` and `codec.push_ack` process single ones."""
+"""Acknowledgments of DTA in batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..records import FRAME, FrameBatch, Link, Records
 from . import layout
-from .codec import Form
+from .forms import Form
 from .records import DTA_ANSWER
 
 WORD = 8

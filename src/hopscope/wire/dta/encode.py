@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ..address import number_of
 from ..records import FRAME, FrameBatch, Link, Records
 from . import layout
-from .codec import COUNTER_BYTES, LIST_BYTES, PUBLISHED, Form, Opcode
+from .forms import COUNTER_BYTES, LIST_BYTES, PUBLISHED, Form, Opcode
 from .parser import rules
 from .records import DtaFlag
 

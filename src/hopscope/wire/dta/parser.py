@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..dialect import DEFAULT, Dialect
 from ..records import FRAME, FrameBatch, Records
 from . import layout
-from .codec import DATA_FIELDS, KEY_FIELDS, PUBLISHED, Form
+from .forms import DATA_FIELDS, KEY_FIELDS, PUBLISHED, Form
 from .records import DTA
 
 
