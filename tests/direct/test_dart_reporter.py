@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopscope.direct.dart_reporter import DartReporter
 from hopscope.direct.hashing import collectors_of, slots_of
 from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant, query
 from hopscope.direct.stores.store import Store, StoreError
@@ -16,6 +15,7 @@ from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.records import Verb
 from hopscope.wire.address import number_of
+from support.dart_reporter import DartReporter
 from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hopscope.direct.dart_reporter import DartReporter
 from hopscope.direct.hashing import Hashing, slots_of
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant, query
 from hopscope.direct.stores.answers import Status
@@ -19,6 +18,7 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
 from oracle.key_write import KeyWrite
+from support.dart_reporter import DartReporter
 from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel

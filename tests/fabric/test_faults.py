@@ -13,6 +13,7 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine, Topology
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.records import Records
+from support.port_truth import dropped_at, highest_occupancy
 
 TREE = FatTree(4)
 CALM = SimulationModel(traffic=TrafficModel(flows=300, load=0.3), reports_per_second=0, seed=4)
@@ -67,16 +68,16 @@ def test_lossy_port() -> None:
     fault = make_fault(TREE, FaultKind.LOSSY_PORT, 0.05, "agg-1-0", 1, 0.2, loss=0.05)
     simulation = Simulation(TREE, replace(CALM, faults=(fault,)))
     simulation.step(0.05)
-    assert simulation.dropped_at() == {}
+    assert dropped_at(simulation) == {}
     sent = int(simulation.network.ports["packets"][fault.port])
     simulation.step(0.25)
-    lost = simulation.dropped_at()
+    lost = dropped_at(simulation)
     assert set(lost) == {(fault.node_id, fault.number)}
     total = lost[fault.node_id, fault.number] + int(simulation.network.ports["packets"][fault.port]) - sent
     mean, deviation = 0.05 * total, (0.05 * 0.95 * total) ** 0.5
     assert abs(lost[fault.node_id, fault.number] - mean) < 3 * deviation
     simulation.step(0.3)
-    assert simulation.dropped_at() == lost
+    assert dropped_at(simulation) == lost
 
 
 @pytest.mark.kernel
@@ -123,13 +124,13 @@ def test_microburst(topology: Topology) -> None:
     fault = make_fault(topology, FaultKind.MICROBURST, 0.05, 1, 2, 0.1, fill=0.4)
     simulation = Simulation(topology, replace(CALM, faults=(fault,), reports_per_second=5000))
     simulation.step(0.05)
-    assert max(simulation.highest_occupancy().values()) < 50_000
+    assert max(highest_occupancy(simulation).values()) < 50_000
     simulation.step(0.2)
-    highest = simulation.highest_occupancy()
+    highest = highest_occupancy(simulation)
     assert 0.25 * 1_500_000 < highest.pop((1, 2)) < 0.6 * 1_500_000
     assert max(highest.values()) < 150_000
     simulation.step(0.25)
-    assert max(simulation.highest_occupancy().values()) < 50_000
+    assert max(highest_occupancy(simulation).values()) < 50_000
 
 
 @pytest.mark.kernel
@@ -139,7 +140,7 @@ def test_microburst_on_inner_ports(node: str, port: int) -> None:
     fault = make_fault(TREE, FaultKind.MICROBURST, 0.01, node, port, 0.06)
     simulation = Simulation(TREE, replace(CALM, faults=(fault,), reports_per_second=5000))
     simulation.step(0.06)
-    highest = simulation.highest_occupancy()
+    highest = highest_occupancy(simulation)
     there = highest.pop((fault.node_id, fault.number))
     assert there > 300_000
     assert there > 2 * max(highest.values())
@@ -154,8 +155,8 @@ def test_tail_drop() -> None:
     batch = simulation.step(0.1)
     drops = batch.reports[batch.reports["drop_reason"] > 0]
     assert set(drops["drop_reason"]) == {71}
-    assert set(simulation.dropped_at()) == {(1, 1)}
-    assert simulation.highest_occupancy()[1, 1] <= 200_000
+    assert set(dropped_at(simulation)) == {(1, 1)}
+    assert highest_occupancy(simulation)[1, 1] <= 200_000
 
 
 def test_parse() -> None:

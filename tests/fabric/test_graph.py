@@ -28,6 +28,7 @@ from hopscope.fabric.topology import (
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.records import Kind
+from support.port_truth import dropped_at, highest_occupancy
 
 RING = """
 rate = "10G"
@@ -291,7 +292,7 @@ def test_faults_in_a_ring(tmp_path: Path) -> None:
     )
     simulation = Simulation(ring, SimulationModel(traffic=TrafficModel(flows=300, load=0.3), faults=faults))
     first = simulation.step(0.05)
-    dropped = simulation.dropped_at()
+    dropped = dropped_at(simulation)
     assert set(dropped) == {(1, 1)}
     passed = int(simulation.network.ports["packets"][ring.port_row("a", 1)])
     assert dropped[1, 1] / (passed + dropped[1, 1]) == pytest.approx(0.3, abs=0.03)
@@ -307,9 +308,9 @@ def test_faults_in_a_ring(tmp_path: Path) -> None:
     assert during.reports["hop_count"].max() == 4
     assert simulation.truth.rerouted > 10
     simulation.step(0.2)
-    simulation.highest_occupancy()
+    highest_occupancy(simulation)
     simulation.step(0.3)
-    highest = simulation.highest_occupancy()
+    highest = highest_occupancy(simulation)
     assert highest.pop((4, 3)) > 300_000 > 2 * max(highest.values())
     truth = simulation.truth
     assert truth.emitted == truth.delivered + truth.dropped + truth.in_flight

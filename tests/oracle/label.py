@@ -6,12 +6,14 @@ import numpy as np
 
 from hopscope.wire.errors import WireError
 from hopscope.wire.label import layout
-from hopscope.wire.label.batch import LabelBatch, _flow_row, _rows
-from hopscope.wire.label.codec import MAX_HOP, read_blocks, read_labels
+from hopscope.wire.label.batch import LabelBatch
+from hopscope.wire.label.codec import MAX_HOP, LabelFlow, read_blocks, read_labels
 from hopscope.wire.label.item import Labelled
 from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import FrameBatch, Link
+
+_LOW = (1 << 64) - 1
 
 
 def decode_scalar(
@@ -51,3 +53,21 @@ def _labels_of(
     except WireError as error:
         return [], error
     return [one] if one else [], None
+
+
+def _rows(labelled: Labelled, packet: int) -> list[tuple[int, ...]]:
+    path = labelled.path()
+    return [
+        (
+            item.time_ns - ((item.time_ns >> 63) << 64), item.node_id, item.latency_ns, item.occupancy,
+            packet, item.ingress_port, item.egress_port, position, len(path), labelled.tracked, 0,
+        )
+        for position, item in enumerate(path)
+    ]  # fmt: skip
+
+
+def _flow_row(flow: LabelFlow, packet: int) -> tuple[object, ...]:
+    return (
+        flow.source >> 64, flow.source & _LOW, flow.destination >> 64, flow.destination & _LOW, packet,
+        flow.source_port, flow.destination_port, flow.protocol, (0,) * 7,
+    )  # fmt: skip

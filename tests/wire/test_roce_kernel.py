@@ -14,9 +14,10 @@ from hopscope.wire.address import MAPPED
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from hopscope.wire.roce import layout
+from hopscope.wire.roce.cm import RoceError
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.records import ROCE
-from oracle.roce import RoceError, RoceFrame, icrc, pull_packet, read_frame, write_frame
+from oracle.roce import RoceFrame, icrc, pull_packet, read_frame, write_frame
 from support.roce_cases import OPCODES, packet_of, rows_of
 
 pytestmark = pytest.mark.kernel

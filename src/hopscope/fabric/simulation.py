@@ -109,23 +109,6 @@ class Simulation:
         copy = Simulation(self.topology, replace(self.model, faults=(), reports_per_second=0))
         return copy.frames(copy.step(0.001))
 
-    def highest_occupancy(self) -> dict[tuple[int, int], int]:
-        """Maximum queued bytes of each switch port since the last call, by (node id, port number)."""
-        ports, state = self.topology.ports, self.network.ports
-        switched = np.nonzero(ports["switch"] >= 0)[0]
-        found = {
-            (int(ports["node_id"][r]), int(ports["number"][r])): int(state["highest"][r]) for r in switched
-        }
-        state["highest"] = 0
-        return found
-
-    def dropped_at(self) -> dict[tuple[int, int], int]:
-        """Packets dropped so far, by (node id, port number), without zeros."""
-        ports, lost = self.topology.ports, self.network.ports["dropped"]
-        return {
-            (int(ports["node_id"][r]), int(ports["number"][r])): int(lost[r]) for r in np.nonzero(lost)[0]
-        }
-
     def _window(self, end: int) -> ReportBatch:
         begin = self.network.now
         self.traffic.arrive(end)

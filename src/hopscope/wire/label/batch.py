@@ -12,11 +12,9 @@ from ..buffer import push
 from ..reasons import Reason
 from ..records import FrameBatch, Records
 from . import layout
-from .codec import MAX_HOP, MAX_ITEMS, LabelFlow, Labelled, push_flow, push_item
+from .codec import MAX_HOP, MAX_ITEMS, LabelFlow, push_flow, push_item
 from .layout import LabelItem
 from .records import LABEL, LABEL_FLOW
-
-_LOW = (1 << 64) - 1
 
 
 @dataclass(slots=True)
@@ -82,24 +80,6 @@ class LabelDecoder:
         )  # fmt: skip
         packets, other, flows = self._counts.tolist()
         return LabelBatch(self._labels[:count], codes, packets, other, self._flows[:flows])
-
-
-def _rows(labelled: Labelled, packet: int) -> list[tuple[int, ...]]:
-    path = labelled.path()
-    return [
-        (
-            item.time_ns - ((item.time_ns >> 63) << 64), item.node_id, item.latency_ns, item.occupancy,
-            packet, item.ingress_port, item.egress_port, position, len(path), labelled.tracked, 0,
-        )
-        for position, item in enumerate(path)
-    ]  # fmt: skip
-
-
-def _flow_row(flow: LabelFlow, packet: int) -> tuple[object, ...]:
-    return (
-        flow.source >> 64, flow.source & _LOW, flow.destination >> 64, flow.destination & _LOW, packet,
-        flow.source_port, flow.destination_port, flow.protocol, (0,) * 7,
-    )  # fmt: skip
 
 
 def flow_of(row: np.void) -> LabelFlow:

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..rdma.records import COUNT, PAYLOAD, VERB, Verb, VerbBlock, VerbFlag
-from .hashing import checksums_of, collectors_of, slots_of
-from .primitives.key_write import KeyWriteLayout, Variant
-from .stores.store import StoreError
+from hopscope.direct.hashing import checksums_of, collectors_of, slots_of
+from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant
+from hopscope.direct.stores.store import StoreError
+from hopscope.rdma.records import COUNT, PAYLOAD, VERB, Verb, VerbBlock, VerbFlag
 
 Bytes = npt.NDArray[np.uint8]
 
