@@ -201,7 +201,8 @@ def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: boo
 def _int(batch: ReportBatch, row: Any) -> bytes:
     version, bitmap, count = int(row["int_version"]), int(row["instructions"]), int(row["hop_count"])
     mode = Mode.MX if row["int_mode"] == Mode.MX else Mode.MD
-    words = int(row["hop_words"]) or layout.metadata_size(int_header.HOP_ITEMS[version], bitmap) // 4
+    items = layout.KIND_ITEMS[int_header.KIND_OF[version]]
+    words = int(row["hop_words"]) or layout.metadata_size(items, bitmap) // 4
     md = Md(version, words, int(row["remaining_hops"]), bitmap,
     bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
             bool(row["int_flags"] & IntFlag.MTU_EXCEEDED), bool(row["int_flags"] & IntFlag.COPY),

@@ -18,7 +18,7 @@ from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carrier, Have, Hop
 from hopscope.wire.telemetry.hop_stack import Tail, push_stack, push_tail
 from hopscope.wire.telemetry.int_header import (
-    HOP_ITEMS,
+    KIND_OF,
     Md,
     Shim,
     has_tail,
@@ -94,7 +94,7 @@ def stacks(draw: st.DrawFn) -> tuple[Shim, Md, list[Hop]]:
     """A shim, a header and hops that belong together."""
     version = draw(st.sampled_from([1, 4, 5, 10, 20]))
     bitmap = draw(U16.filter(bool) if version != 1 else st.integers(1, 255).map(lambda bits: bits << 8))
-    items = HOP_ITEMS[version]
+    items = layout.KIND_ITEMS[KIND_OF[version]]
     words = layout.metadata_size(items, bitmap) // 4
     domain = draw(st.integers(0, 3)) if version == 20 else 0
     defined = any(bitmap >> (15 - bit) & 1 and item.have for bit, item in enumerate(items))

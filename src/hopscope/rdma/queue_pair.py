@@ -15,8 +15,6 @@ ROWS = 256
 """Maximum queue pairs of an endpoint, a power of two."""
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of InfiniBand."""
-RECEIVE_BYTES = 65_536
-"""Longest message that fits into a posted buffer."""
 PSN_MASK = 0xFFFFFF
 DEFAULT_PARTITION = 0xFFFF
 

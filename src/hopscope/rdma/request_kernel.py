@@ -36,6 +36,7 @@ ATOMIC_ACK, READ_REQUEST, FETCH_ADD = (
 )
 LONGEST = U64(1 << 31)
 RECEIVE_BYTES = U64(65_536)
+"""Longest message that fits into a posted buffer."""
 FIRST, LAST, IMMEDIATE, SEND = U64(1), U64(2), U64(4), U64(8)
 """Bits of `shape`: position of a SEND or WRITE packet; ONLY is both first and last."""
 

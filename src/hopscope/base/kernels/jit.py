@@ -219,31 +219,6 @@ def _clear(typingctx: Any, record: Any) -> Any:
 clear: Any = intrinsic(_clear)
 
 
-def _set_field(typingctx: Any, record: Any, index: Any, value: Any) -> Any:
-    """Write field number `index` of a record, which must be an unsigned integer."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i8, i64 = ir.IntType(8), ir.IntType(64)
-        start, end = builder.bitcast(args[0], i8.as_pointer()), builder.append_basic_block("set")
-        choice = builder.switch(args[1], end)
-        fields = sorted((record.offset(name), record.typeof(name).bitwidth) for name in record.fields)
-        for number, (offset, width) in enumerate(fields):
-            case = builder.append_basic_block()
-            choice.add_case(ir.Constant(i64, number), case)
-            with builder.goto_block(case):
-                kind = ir.IntType(width)
-                at = builder.bitcast(builder.gep(start, [ir.Constant(i64, offset)]), kind.as_pointer())
-                builder.store(builder.trunc(args[2], kind) if width < 64 else args[2], at, align=1)
-                builder.branch(end)
-        builder.position_at_end(end)
-        return context.get_dummy_value()
-
-    return numba.types.void(record, numba.types.uint64, numba.types.uint64), codegen
-
-
-set_field: Any = intrinsic(_set_field)
-
-
 def _cycles(typingctx: Any) -> Any:
     """The processor's time stamp counter, uint64, for measurements inside a kernel."""
 

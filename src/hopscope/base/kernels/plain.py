@@ -7,11 +7,10 @@ module may be loaded at the same time.
 Differences from compiled code:
 
 * Integers do not wrap around at 64 bits, so the values of a kernel must stay within 0 to 2^64-1. Those of the
-decoder
-  do (tests/wire/test_plain.py runs it with numbers that raise an error if they leave this range). * An index
-beyond the end of `bytes` or `Rows` raises IndexError; compiled code would read whatever is there. * Records
-are objects with a slot for each field (`record_class`), so a value that is too wide for its field is
-  noticed only when the rows are put into an array.
+  decoder do (tests/wire/test_plain.py runs it with numbers that raise an error if they leave this range).
+* An index beyond the end of `bytes` or `Rows` raises IndexError; compiled code would read whatever is there.
+* Records are objects with a slot for each field (`record_class`), so a value that is too wide for its field
+  is noticed only when the rows are put into an array.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 U8 = U16 = U32 = U64 = I64 = int
 
 _MASK = (1 << 64) - 1
-_BE16, _BE32, _BE64, _LE64 = (struct.Struct(form) for form in (">H", ">I", ">Q", "<Q"))
+_LE64 = struct.Struct("<Q")
 
 
 def kernel(function: F) -> F:
@@ -73,11 +72,6 @@ def mix64(x: int) -> int:
 def clear(record: Any) -> None:
     """Set all fields of a record to 0."""
     record.__init__()
-
-
-def set_field(record: Any, index: int, value: int) -> None:
-    """Write field number `index` of a record."""
-    setattr(record, record.names[index], value)
 
 
 def load64(octets: Any, at: int) -> int:

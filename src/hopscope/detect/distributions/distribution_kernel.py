@@ -42,8 +42,6 @@ FULL, EVICTIONS = U64(0), U64(1)
 """Indices into `tally`."""
 TALLY = 2
 USED = U64(1) << U64(63)
-WHOLE_ROW = U64(1)
-"""Key of row 0, which belongs to no queue."""
 
 WIDTH = U64(BINS)
 EACH = U64(DISTRIBUTED)

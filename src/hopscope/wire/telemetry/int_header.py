@@ -25,10 +25,6 @@ KIND_OF: dict[int, int] = {
     1: layout.INT_2015, 4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.INT_2_0,
 }  # fmt: skip
 """Kind of metadata of an INT version."""
-HOP_ITEMS: dict[int, tuple[Item, ...]] = {
-    version: layout.KIND_ITEMS[kind] for version, kind in KIND_OF.items()
-}
-"""Meaning of the bits of the instruction bitmap according to the specifications, by INT version."""
 _IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
 _NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
 

@@ -32,7 +32,7 @@ assert layout.IOAM_DEX.size == layout.IOAM_TRACE.size
 for _name in ("namespace", "trace_type"):
     assert layout.IOAM_DEX.word(_name) == layout.IOAM_TRACE.word(_name)
 VERSION, CARRIER = U64(IOAM), U64(Carrier.IPV6_OPTION)
-PREALLOCATED, INCREMENTAL = U64(0), U64(1)
+PREALLOCATED = U64(0)
 PROOF_OF_TRANSIT, EDGE_TO_EDGE, DIRECT_EXPORT = U64(2), U64(3), U64(4)
 FIRST_MODE, DEX = U64(Mode.IOAM_PREALLOCATED), U64(Mode.IOAM_DEX)
 assert Mode.IOAM_INCREMENTAL == Mode.IOAM_PREALLOCATED + 1
