@@ -12,7 +12,8 @@ import pytest
 from hopscope.wire.address import number_of
 from hopscope.wire.ipfix import domains
 from hopscope.wire.ipfix.decoder import IpfixDecoder
-from hopscope.wire.ipfix.records import DOMAINS, TEMPLATES_OF_DOMAIN
+from hopscope.wire.ipfix.domains import Session
+from hopscope.wire.ipfix.records import DOMAINS, TEMPLATES, TEMPLATES_OF_DOMAIN
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Flag, Have, Kind, Link, ReportBatch
 from support import ipfix_make as make
@@ -437,18 +438,61 @@ def test_fuzz() -> None:
         assert set(batch.reports["reason"].tolist()) <= set(Reason)
 
 
-def test_a_source_over_tcp_has_its_share_of_domains_and_templates() -> None:
-    """One address that sends many domains or templates replaces its own domains only."""
-    decoder = IpfixDecoder(ended=[])
-    other = decode(decoder, message(TEMPLATE), source="192.0.2.1")
-    assert len(other) == 1
-    for first in range(0, 2048, 512):
-        decode(decoder, *(message(TEMPLATE, domain=first + n) for n in range(512)))
+@pytest.mark.parametrize("ended", [None, []], ids=["udp", "tcp"])
+def test_the_address_with_most_domains_makes_room(ended: list[Session] | None) -> None:
+    """16 addresses with 64 domains each replace domains of their own, although others are silent longer."""
+    decoder = IpfixDecoder(ended=ended)
+    decode(decoder, message(TEMPLATE), source="192.0.2.1")
+    for host in range(16):
+        hostile = [message(TEMPLATE, domain=number) for number in range(64)]
+        decode(decoder, *hostile, source=f"203.0.113.{host}")
     counts = decoder.counts()
-    assert (counts["ipfix_domains"], counts["ipfix_templates"]) == (1 + domains.SOURCE_DOMAINS,) * 2
-    many = [set_of(2, template(300 + n, make.FLOW)) for n in range(300)]
-    decode(decoder, message(*many, domain=2047))
-    assert decoder.counts()["ipfix_templates"] == 1 + domains.SOURCE_TEMPLATES
-    assert decoder.counts()["ipfix_rejected_templates"] == 300 - (domains.SOURCE_TEMPLATES - 64)
+    assert (counts["ipfix_domains"], counts["ipfix_templates"]) == (DOMAINS, DOMAINS)
     found = decode(decoder, message(set_of(256, record())), source="192.0.2.1")
     assert found.reports["hop_count"].tolist() == [1]
+
+
+def test_the_address_with_most_templates_makes_room() -> None:
+    """All templates are of one address: it gets no more, and others do, in place of its oldest ones."""
+    decoder = IpfixDecoder()
+    each = [set_of(2, template(256 + number, make.FLOW)) for number in range(TEMPLATES_OF_DOMAIN)]
+    full = TEMPLATES // TEMPLATES_OF_DOMAIN
+    decode(decoder, *(message(*each, domain=number) for number in range(full)))
+    decode(decoder, message(TEMPLATE, domain=full))
+    assert decoder.counts()["ipfix_rejected_templates"] == 1
+    options = set_of(3, make.options_template(400, [(144, 4)], [(34, 4)]))
+    found = decode(decoder, message(TEMPLATE, options, set_of(256, record())), source="192.0.2.1")
+    assert found.reports["hop_count"].tolist() == [1]
+    counts = decoder.counts()
+    assert (counts["ipfix_templates"], counts["ipfix_rejected_templates"]) == (TEMPLATES, 3)
+    found = decode(decoder, *(message(set_of(256 + number, record()), domain=0) for number in range(4)))
+    assert found.reports["hop_count"].tolist() == [0, 0, 1, 1]
+
+
+def test_a_domain_that_makes_room_has_been_decoded() -> None:
+    """Messages of more domains than there is room for, in one batch, become what each becomes by itself."""
+    decoders = IpfixDecoder(), IpfixDecoder()
+    with_template = [message(TEMPLATE, set_of(256, record(packets=n)), domain=n) for n in range(1, DOMAINS)]
+    data = [message(set_of(256, record(packets=n)), domain=n) for n in range(1, 40)]
+    messages = [*with_template, *data, *(message(domain=DOMAINS + n) for n in range(2 * DOMAINS)), *data]
+    whole = decode(decoders[0], *messages)
+    one_by_one = [decode(decoders[1], each).reports.copy() for each in messages]
+    for number, rows in enumerate(one_by_one):
+        rows["packet"] = number
+    expected = np.concatenate(one_by_one)
+    for name in ("packet", "index", "packet_id", "hw_id", "sequence", "hop_count", "inner_length"):
+        assert whole.reports[name].tolist() == expected[name].tolist(), name
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_rows_of_rejected_sets_have_numbers_of_their_own(before: int) -> None:
+    """Rows of a message are numbered from 0, whatever is rejected; all have the number of the message."""
+    decoder = IpfixDecoder()
+    first, *_ = decode(decoder, message(TEMPLATE)).reports["sequence"].tolist()
+    data, bad = set_of(256, record()), set_of(5, bytes(4))
+    batch = decode(decoder, message(*[data] * before, bad, bad, data), message(data, sequence=before + 1))
+    reasons = [0] * before + [Reason.UNKNOWN_TYPE] * 2 + [0]
+    assert batch.reports["reason"].tolist() == [*reasons, 0]
+    assert batch.reports["index"].tolist() == [*range(len(reasons)), 0]
+    assert batch.reports["sequence"].tolist() == [first + 1] * len(reasons) + [first + 2]
+    assert batch.reports["inner_length"][0] == before + 1

@@ -203,7 +203,8 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "ipfix_rejected_templates_total",
-        "Templates rejected for lack of room: too many of a domain or in total, or too many fields.",
+        "Templates rejected or dropped for lack of room: too many of a domain or an address, or too many "
+        "fields.",
         of="received.ipfix_rejected_templates",
     ),
     Counter(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
 from ..decode.decoder import MARGIN, new_block, with_room
 from ..node_ids import NodeIds
 from ..reasons import Place, Reason
-from ..records import HOP, REPORT, FrameBatch, Kind, Records, ReportBatch
+from ..records import HOP, REPORT, Carried, FrameBatch, Kind, Records, ReportBatch
 from ..versions import IPFIX, NETFLOW_9
 from . import layout
 from .domains import Domain, Domains, Session, WaitingSet
@@ -55,7 +57,7 @@ class IpfixDecoder:
         self._reports = new_block(16 * frames + MARGIN, REPORT)
         self._hops = new_block(16 * frames + MARGIN, HOP)
         self._released: list[tuple[Domain, WaitingSet, int, int]] = []
-        self._early = self._options = self._rejected = 0
+        self._early = self._options = 0
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
         """A report for each flow record; a rejected report for each damaged message, set or template. A
@@ -67,7 +69,10 @@ class IpfixDecoder:
             self.domains.expire(now_ns)
             while self._ended:
                 self.domains.end(self._ended.pop())
-            self._run(batch.arena, batch.frames, self._rows_of(batch))
+            rows, first = np.full(len(batch), -1, np.int64), 0
+            for end in self._parts(batch, rows):
+                self._run(batch.arena, batch.frames[:end], rows[:end], first)
+                first = end
         while self._released:
             released, self._released = self._released, []
             self._run_again(released)
@@ -85,35 +90,46 @@ class IpfixDecoder:
             "ipfix_other_records": int(self._counts[Count.OTHER_RECORDS]),
             "ipfix_early_sets": self._early,
             "ipfix_expired_sets": self.domains.expired,
-            "ipfix_rejected_templates": self._rejected,
+            "ipfix_rejected_templates": self.domains.rejected_templates,
             "ipfix_domains": len(self.domains),
             "ipfix_templates": self.domains.template_count,
             "ipfix_waiting_sets": self.domains.waiting_count,
         }
 
-    def _rows_of(self, batch: FrameBatch) -> npt.NDArray[np.int64]:
-        """Row of each message's domain, int64 [frames]; -1 without a complete header of a known version."""
+    def _parts(self, batch: FrameBatch, rows: npt.NDArray[np.int64]) -> Iterator[int]:
+        """Write the row of each message's domain into `rows`, int64 [frames]; -1 stays without a complete
+        header of a known version. Yields the end of each part of the batch: it is decoded before the domains
+        of the next part take the rows of its domains.
+        """
         frames = batch.frames
         arena = batch.arena
-        rows = np.full(len(frames), -1, np.int64)
         names = ("offset", "length", "source_hi", "source_lo", "source_port", "time_ns")
         columns = (frames[name].tolist() for name in names)
+        self.domains.begin_part()
         for number, (at, length, hi, lo, port, time_ns) in enumerate(zip(*columns, strict=True)):
             version = int(arena[at]) << 8 | int(arena[at + 1]) if length >= 2 else 0
             size = _HEADERS.get(version)
             if size is not None and length >= size:
                 domain = int.from_bytes(arena[at + size - 4 : at + size].tobytes(), "big")
-                session = hi, lo, 0 if self._ended is None else port
-                rows[number] = self.domains.find((*session, version, domain), time_ns)
-        return rows
+                key = hi, lo, 0 if self._ended is None else port, version, domain
+                while (row := self.domains.find(key, time_ns)) is None:
+                    yield number
+                    self.domains.begin_part()
+                rows[number] = row
+        yield len(frames)
 
     def _run(
-        self, arena: npt.NDArray[np.uint8], frames: Records, rows: npt.NDArray[np.int64], again: bool = False
+        self,
+        arena: npt.NDArray[np.uint8],
+        frames: Records,
+        rows: npt.NDArray[np.int64],
+        first: int = 0,
+        again: bool = False,
     ) -> None:
-        """Decode messages: the kernel reads data sets, all other sets are read here."""
+        """Decode messages from `first` on: the kernel reads data sets, all other sets are read here."""
         state = self._state
         state[:] = 0
-        state[State.AGAIN] = again
+        state[State.FRAME], state[State.AGAIN] = first, again
         fixed = (self._readonly(arena), self._readonly(frames), self._readonly(rows))
         while True:
             status = self._kernel(*fixed, *self._tables, self._reports, self._hops, state, self._counts)
@@ -155,7 +171,7 @@ class IpfixDecoder:
     def _take_templates(self, body: bytes, set_id: int, domain: Domain, now_ns: int) -> None:
         for template in pull_templates(body, set_id):
             if not self.domains.put(domain, template, now_ns):
-                self._rejected += 1
+                self.domains.rejected_templates += 1
                 continue
             for waiting in self.domains.released(domain, template.id):
                 self._released.append((domain, waiting, int(self._state[State.FRAME]), now_ns))
@@ -189,16 +205,23 @@ class IpfixDecoder:
         made["index"] = of_message[packets] + np.arange(len(made)) - np.searchsorted(packets, packets)
 
     def _reject(self, frame: np.void, domain: Domain, reason: Reason, at: int) -> None:
-        """A row for a set that is damaged; `at` is its place in the arena."""
+        """A row for a set that is damaged, as the kernel begins one; `at` is its place in the arena."""
         self._make_room(1)
         counts, state = self._counts, self._state
+        known = self.domains.rows[domain.row]
         self._reports[int(counts[Count.REPORTS])] = np.zeros((), REPORT)
         row = self._reports[int(counts[Count.REPORTS])]
         for name in ("time_ns", "source_hi", "source_lo"):
             row[name] = frame[name]
-        row["packet"], row["index"] = state[State.FRAME], max(int(state[State.ROWS]), 1)
-        row["version"] = NETFLOW_9 if int(state[State.SET_ID]) in (0, 1) else IPFIX
-        row["kind"], row["node_id"] = Kind.INNER, self.domains.rows[domain.row]["node_id"]
-        row["first_hop"] = counts[Count.HOPS]
+        row["packet"], row["index"] = state[State.FRAME], state[State.ROWS]
+        if not state[State.ROWS]:
+            known["sequence"] = (int(known["sequence"]) + int(known["missing"]) + 1) & 0xFFFFFFFF
+            known["missing"] = 0
+            state[State.FIRST] = counts[Count.REPORTS]
+        for name in ("sequence", "node_id", "hw_id"):
+            row[name] = known[name]
+        row["version"] = NETFLOW_9 if domain.key[3] == layout.NETFLOW_9 else IPFIX
+        row["kind"], row["carried"], row["first_hop"] = Kind.INNER, Carried.NODE_ID, counts[Count.HOPS]
         row["reason"], row["place"], row["reason_at"] = reason, Place.IPFIX, at - int(frame["offset"])
+        state[State.ROWS] += 1
         counts[Count.REPORTS] += 1

@@ -1,11 +1,13 @@
 """State of exporters: their observation domains, templates, samplers, and data that waits for a template.
 
-All tables are bounded, and unused entries are forgotten; the kernel reads the same tables.
+All tables are bounded, and unused entries are forgotten; the kernel reads the same tables. If a table is
+full, the address with the most entries makes room, so that many domains or templates of one cost others
+nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,10 +38,6 @@ WAITING_SETS = 64
 """Maximum number of waiting data sets of a domain."""
 WAITING_BYTES = 4 * 1024 * 1024
 """Maximum bytes of waiting data sets of all domains."""
-SOURCE_DOMAINS, SOURCE_TEMPLATES = 64, 256
-"""Maximum numbers of domains and templates of an address whose connections are TCP; a new domain replaces the
-one of this address that was silent longest.
-"""
 Source = tuple[int, int]
 """Address of an exporter, high and low half."""
 Session = tuple[int, int, int]
@@ -65,8 +63,8 @@ class KnownTemplate:
 
     template: Template
     seen_ns: int
-    place: int | None
-    """Its row in the table of templates; None for options."""
+    place: int
+    """Its row in the table of templates, which the kernel does not read for options."""
 
 
 @dataclass(slots=True)
@@ -76,8 +74,37 @@ class Domain:
     key: Key
     row: int
     seen_ns: int
+    part: int
+    """Part of a batch, by number, that has its newest message."""
     templates: dict[int, KnownTemplate] = field(default_factory=dict)
     waiting: deque[WaitingSet] = field(default_factory=deque)
+
+
+class Shares:
+    """How many entries of a table each address has."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[Source]()
+        self._having = defaultdict[int, dict[Source, None]](dict)
+        """Addresses with so many entries, the one that was silent longest first."""
+        self._most = 0
+
+    def change(self, source: Source, step: int) -> None:
+        """Count an entry that an address gets (1) or loses (-1), or a sign of life (0)."""
+        before = self._counts[source]
+        self._having[before].pop(source, None)
+        count = self._counts[source] = before + step
+        if count:
+            self._having[count][source] = None
+        else:
+            del self._counts[source]
+        self._most = max(self._most, count)
+        if not self._having[self._most]:
+            self._most -= 1
+
+    def largest(self, source: Source) -> Source:
+        """The address with the most entries, this one if no other has more."""
+        return source if self._counts[source] == self._most else next(iter(self._having[self._most]))
 
 
 class Domains:
@@ -92,57 +119,67 @@ class Domains:
         self.fields: Records = np.zeros(TEMPLATES * FIELDS, FIELD)
         self._free = list(range(TEMPLATES))
         self._free_rows = list(range(DOMAINS))
-        self._known: dict[Key, Domain] = {}
-        """Domains by key, the one that was silent longest first."""
+        self._of_source: dict[Source, dict[Key, Domain]] = {}
+        """Domains by address, the one that was silent longest first."""
         self._by_row: dict[int, Domain] = {}
-        self._of_source: dict[Source, dict[Key, None]] = {}
-        """Keys by address, the one that was silent longest first; only if exporters connect by TCP."""
-        self._templates_of = Counter[Source]()
+        self._domain_shares, self._template_shares = Shares(), Shares()
+        self._part = 0
         self._looked_ns = 0
         self._waiting_bytes = 0
         self.expired = 0
         """Number of data sets whose template did not arrive in time, or for which there was no room."""
+        self.rejected_templates = 0
+        """Number of templates for which there was no room, or which made room for those of others."""
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._by_row)
 
     @property
     def template_count(self) -> int:
         """Number of templates of all domains."""
-        return sum(len(domain.templates) for domain in self._known.values())
+        return sum(len(domain.templates) for domain in self._by_row.values())
 
     @property
     def waiting_count(self) -> int:
         """Number of data sets that wait for their template."""
-        return sum(len(domain.waiting) for domain in self._known.values())
+        return sum(len(domain.waiting) for domain in self._by_row.values())
 
     def of_row(self, row: int) -> Domain:
         """The domain of a row of the table."""
         return self._by_row[row]
 
-    def find(self, key: Key, now_ns: int) -> int:
-        """Row of a domain; if the table is full, a new domain takes the row of the one that was silent
-        longest.
+    def begin_part(self) -> None:
+        """Begin a part of a batch: what was found before has been decoded."""
+        self._part += 1
+
+    def find(self, key: Key, now_ns: int) -> int | None:
+        """Row of a domain. If the table is full, a new domain takes the row of the one that was silent
+        longest among those of the address with the most; None: that one has messages in the same part of a
+        batch.
         """
-        domain = self._known.pop(key, None)
+        source = key[:2]
+        own = self._of_source.get(source, {})
+        if (domain := own.get(key)) is not None and domain.part == self._part:
+            return domain.row  # its place among the silent ones is right: 0.7 µs less for a message
         if domain is None:
-            if len(self._of_source.get(key[:2], ())) >= SOURCE_DOMAINS:
-                self._forget(next(iter(self._of_source[key[:2]])))
             if not self._free_rows:
-                self._forget(next(iter(self._known)))
-            domain = Domain(key, self._free_rows.pop(), now_ns)
+                victim = next(iter(self._of_source[self._domain_shares.largest(source)].values()))
+                if victim.part == self._part:
+                    return None
+                self._forget(victim)
+            domain = Domain(key, self._free_rows.pop(), now_ns, self._part)
             self._by_row[domain.row] = domain
             row = self.rows[domain.row]
             row["node_id"] = node_of(self._nodes, key[0], key[1])
             # far from its previous numbers, if it was known before, so that none appears to be a duplicate
             row["sequence"] = (now_ns // SECOND << 26) & 0xFFFFFFFF
             row["hw_id"] = (key[4] ^ key[4] >> 8 ^ key[4] >> 16 ^ key[4] >> 24) & 0xFF
-        domain.seen_ns = now_ns
-        self._known[key] = domain
-        if self._sessions:
-            own = self._of_source.setdefault(key[:2], {})
-            own.pop(key, None)
-            own[key] = None
+            self._domain_shares.change(source, 1)
+        else:
+            del own[key]
+            self._domain_shares.change(source, 0)
+        domain.seen_ns, domain.part = now_ns, self._part
+        self._of_source.setdefault(source, own)[key] = domain
         return domain.row
 
     def put(self, domain: Domain, template: Template, now_ns: int) -> bool:
@@ -161,21 +198,18 @@ class Domains:
             known.seen_ns = now_ns
             return True
         self._drop(domain, template.id)
+        fields = [] if template.options else _columns(template)
+        if len(domain.templates) >= TEMPLATES_OF_DOMAIN or len(fields) > FIELDS or template.size >= IDS:
+            return False
         source = domain.key[:2]
-        if len(domain.templates) >= TEMPLATES_OF_DOMAIN:
+        if not self._free and not self._drop_for(source):
             return False
-        if self._sessions and self._templates_of[source] >= SOURCE_TEMPLATES:
-            return False
-        place = None
+        place = self._free.pop()
         if not template.options:
-            fields = _columns(template)
-            if not self._free or len(fields) > FIELDS or template.size >= IDS:
-                return False
-            place = self._free.pop()
             self._write(place, template, fields)
             self.slots[domain.row * IDS + template.id] = place + 1
         domain.templates[template.id] = KnownTemplate(template, now_ns, place)
-        self._templates_of[source] += 1
+        self._template_shares.change(source, 1)
         return True
 
     def put_sampler(self, domain: Domain, sampler: int, rate: int) -> None:
@@ -207,7 +241,7 @@ class Domains:
         if abs(now_ns - self._looked_ns) < SECOND:
             return
         self._looked_ns = now_ns
-        for key, domain in list(self._known.items()):
+        for domain in list(self._by_row.values()):
             while domain.waiting and now_ns - domain.waiting[0].frame["time_ns"] > WAITING_SECONDS * SECOND:
                 self._waiting_bytes -= len(domain.waiting.popleft().message)
                 self.expired += 1
@@ -217,33 +251,38 @@ class Domains:
                 if now_ns - held.seen_ns > TEMPLATE_SECONDS * SECOND:
                     self._drop(domain, id_)
             if not domain.templates and now_ns - domain.seen_ns > TEMPLATE_SECONDS * SECOND:
-                self._forget(key)
+                self._forget(domain)
 
     def end(self, session: Session) -> None:
         """Forget the domains of a connection that has ended."""
-        for key in list(self._of_source.get(session[:2], ())):
+        for key, domain in list(self._of_source.get(session[:2], {}).items()):
             if key[:3] == session:
-                self._forget(key)
+                self._forget(domain)
+
+    def _drop_for(self, source: Source) -> bool:
+        """Drop a template of the address with the most; False: this one has the most."""
+        largest = self._template_shares.largest(source)
+        if largest == source:
+            return False
+        victim = next(one for one in self._of_source[largest].values() if one.templates)
+        self._drop(victim, next(iter(victim.templates)))
+        self.rejected_templates += 1
+        return True
 
     def _drop(self, domain: Domain, id_: int) -> None:
         held = domain.templates.pop(id_, None)
-        if held is None:
-            return
-        source = domain.key[:2]
-        self._templates_of[source] -= 1
-        if not self._templates_of[source]:
-            del self._templates_of[source]
-        if held.place is not None:
+        if held is not None:
+            self._template_shares.change(domain.key[:2], -1)
             self._free.append(held.place)
             self.slots[domain.row * IDS + id_] = 0
 
-    def _forget(self, key: Key) -> None:
-        domain = self._known.pop(key)
-        if self._sessions:
-            own = self._of_source[key[:2]]
-            del own[key]
-            if not own:
-                del self._of_source[key[:2]]
+    def _forget(self, domain: Domain) -> None:
+        source = domain.key[:2]
+        own = self._of_source[source]
+        del own[domain.key]
+        if not own:
+            del self._of_source[source]
+        self._domain_shares.change(source, -1)
         for id_ in list(domain.templates):
             self._drop(domain, id_)
         self.expired += len(domain.waiting)
