@@ -60,10 +60,10 @@ def objects(done: str) -> list[dict[str, Any]]:
 
 def test_objects_are_as_documented(mixed: Path) -> None:
     """A sample, a discarded packet, a utilisation, flow records, empty datagrams and damage; the summary
-    counts them apart from reports.
+    counts them apart from reports, and the first counter sample of an interface, too.
     """
     done = hopscope("decode", str(mixed))
-    sample, discard, empty, link, record_, drop, early, bad_set, rest, bad_version = objects(done.stdout)
+    sample, discard, empty, link, record_, drop, early, bad_set, bad_version = objects(done.stdout)
     place = {"time_ns": sample["time_ns"], "source": "192.0.2.1"}
     agent = {"node_id": 0xC0000207, "hw_id": 0}
     assert sample == {
@@ -97,10 +97,10 @@ def test_objects_are_as_documented(mixed: Path) -> None:
     assert bad_set["error"] == {
         "reason": "unknown_type", "at": "ipfix", "detail": "set 4, which is reserved (byte 58)"
     }  # fmt: skip
-    assert (rest["packet"], rest["index"]) == (6, 0)
+    assert (bad_set["packet"], bad_set["index"]) == (6, 0)
     assert bad_version["error"]["detail"] == "sFlow version 4, expected 5 (byte 42)"
     assert done.stderr == (
-        "9 packets: 0 reports, 3 sFlow samples, 2 flow records, 2 rejected (1 unknown_version, "
+        "9 packets: 0 reports, 4 sFlow samples, 2 flow records, 2 rejected (1 unknown_version, "
         "1 unknown_type), 1 other\n"
         "hopscope: 1 data set of IPFIX or NetFlow 9 not read: no template for them within 60 s\n"
     )
@@ -122,6 +122,8 @@ def test_limit_and_filters(mixed: Path) -> None:
     """They count and choose samples as they do reports."""
     done = hopscope("decode", str(mixed), "--limit", "2")
     assert done.stderr.startswith("1 packet: 0 reports, 2 sFlow samples, 0 rejected, 0 other; --limit left")
+    done = hopscope("decode", str(mixed), "--limit", "3")  # the third row is a sample without a value
+    assert done.stderr.startswith("2 packets: 0 reports, 3 sFlow samples, 0 rejected, 0 other; --limit left")
     kinds = [one["report"]["kind"] for one in objects(hopscope("decode", mixed, "--kind", "drop").stdout)]
     assert kinds == ["drop", "drop"]
     node = hopscope("decode", mixed, "--node", "3221225991").stdout
@@ -156,7 +158,7 @@ def test_replay_counts_what_a_listener_counts(mixed: Path, tmp_path: Path) -> No
     done = hopscope("replay", mixed, "--format", "json", "--events", "--config", config, *SMALL)
     *events, counters = objects(done.stdout)
     expected = {
-        "frames_total": 9, "reports_total": 8, "other_frames_total": 1, "sflow_samples_total.flow": 1,
+        "frames_total": 9, "reports_total": 7, "other_frames_total": 1, "sflow_samples_total.flow": 1,
         "sflow_samples_total.counter": 2, "sflow_samples_total.discarded": 1, "ipfix_records_total.flow": 2,
         "ipfix_early_sets_total": 1, "ipfix_waiting_sets": 1, "rejected_reports_total.unknown_type": 1,
         "rejected_headers_total.ipfix": 1, "rejected_headers_total.report_header": 1,
@@ -166,8 +168,19 @@ def test_replay_counts_what_a_listener_counts(mixed: Path, tmp_path: Path) -> No
     assert [(one["node"]["id"], one["port"]["id"], one["value"]) for one in links] == [(7, 5, 800)]
     assert sum(one["kind"] == Kind.DROP.label for one in events) == 2
     text = hopscope("replay", mixed, *SMALL)
-    assert "sampled    4 samples of sFlow, 2 data records of IPFIX and NetFlow 9\n" in text.stdout
+    assert "sampled    4 samples of sFlow, 2 flow records of IPFIX and NetFlow 9\n" in text.stdout
     assert "1 data set of IPFIX or NetFlow 9 not read" in text.stderr
+
+
+@pytest.mark.parametrize("kind", ["ipfix", "ipfix+tcp"])
+def test_replay_has_the_node_ids_of_exporters_over_udp_and_tcp(
+    mixed: Path, tmp_path: Path, kind: str
+) -> None:
+    """`nodes` of both kinds of listeners name the exporter."""
+    config = tmp_path / "hopscope.toml"
+    config.write_text(f'[[listen]]\nkind = "{kind}"\nnodes = {{ "192.0.2.1" = 77 }}\n')
+    done = hopscope("replay", mixed, "--format", "json", "--events", "--config", config, *SMALL)
+    assert 77 in {one["node"]["id"] for one in objects(done.stdout) if one.get("node")}
 
 
 def test_the_library_reads_the_same(mixed: Path) -> None:

@@ -282,8 +282,10 @@ def test_damage(decoder: SflowDecoder, name: str) -> None:
 
 
 def test_a_damaged_sample_leaves_its_neighbours(decoder: SflowDecoder) -> None:
-    """Samples state their length."""
+    """Samples state their length; a damaged one is rejected and not counted as a sample."""
+    before = decoder.counts()["sflow_counter_samples"]
     batch = decode(decoder, make.datagram(FLOW, make.element(3, bytes(8)), make.element(4, b""), FLOW))
+    assert decoder.counts()["sflow_counter_samples"] == before
     assert batch.reports["reason"].tolist() == [0, Reason.BAD_LENGTH, Reason.BAD_LENGTH, 0]
     assert batch.reports["first_hop"].tolist() == [0, 1, 1, 1]
 

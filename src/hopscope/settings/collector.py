@@ -174,8 +174,8 @@ class Settings(Section):
         return self.member or socket.gethostname()
 
     def node_ids(self, kind: str) -> dict[int, int]:
-        """`nodes` of all listeners of a kind, by address as a number."""
-        found = (listen.node_ids for listen in self.listen if listen.kind == kind)
+        """`nodes` of all listeners of a kind, over UDP and TCP, by address as a number."""
+        found = (listen.node_ids for listen in self.listen if listen.kind.removesuffix("+tcp") == kind)
         return {address: node for nodes in found for address, node in nodes.items()}
 
     @property

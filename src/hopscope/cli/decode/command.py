@@ -100,11 +100,11 @@ def decode(
     joined = _joining(postcards)
     reader = PcapReader(file)
     printer = Printer(form, COLUMNS[form])
-    summary = Summary()
     left = limit
     with Progress(reader, file) as progress:
         chosen, batches = decide(_batches(reader), possible)
         decoder = mixed_decoder(chosen, loaded, small=True)
+        summary = Summary(decoder)
         for frames, reports in joined(_counted(_decoded(reader, batches, decoder), summary), chosen):
             wanted = kept.select(reports)
             if left is not None:
@@ -256,17 +256,17 @@ def _decoded(
 class Summary:
     """Counts what was in a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, decoder: MixedDecoder) -> None:
         self.packets = self.reports = self.found = self.other = self.hops = 0
         self.samples: int | None = None
-        """Samples of sFlow; None: no datagrams."""
+        """Samples of sFlow, also those without a report; None: no datagrams."""
         self.flow_records: int | None = None
         """Flow records of IPFIX and NetFlow 9; None: no messages."""
         self.rejected: Counter[str] = Counter()
-        self._stopped = False
+        self._decoder, self._stopped = decoder, False
 
     def add(self, frames: FrameBatch, reports: ReportBatch) -> None:
-        """Count one batch."""
+        """Count one batch, which the decoder has decoded."""
         from ...wire.reasons import Reason
         from ...wire.records import Carried
         from ...wire.versions import FIRST_SAMPLE, SFLOW
@@ -286,12 +286,10 @@ class Summary:
         self.found += found
         self.other += reports.other
         self.hops += int(telemetry["hop_count"].sum())
+        self.samples = self._decoder.samples
         if len(telemetry) < len(accepted):
-            sampled = accepted["version"] == SFLOW
             flows = accepted["version"] > SFLOW
             filled = (accepted["hop_count"] > 0) | (accepted["carried"] & Carried.OWN_HOP != 0)
-            if sampled.any():
-                self.samples = (self.samples or 0) + int(np.count_nonzero(sampled & filled))
             if flows.any():
                 self.flow_records = (self.flow_records or 0) + int(np.count_nonzero(flows & filled))
 
@@ -304,10 +302,12 @@ class Summary:
         packets = int(printed.reports["packet"][-1]) + 1
         rows = reports.reports[reports.reports["packet"] < packets]
         vars(self).update(self._before)
-        self.add(
-            replace(frames, frames=frames.frames[:packets]),
-            replace(reports, reports=rows, other=packets - len(np.unique(rows["packet"]))),
-        )
+        read = replace(frames, frames=frames.frames[:packets])
+        self.add(read, replace(reports, reports=rows, other=packets - len(np.unique(rows["packet"]))))
+        if self.samples is not None:  # the decoder has counted the whole batch
+            again = mixed_decoder(self._decoder.dialect, None, small=True)
+            again.decode(read)
+            self.samples = (self._before["samples"] or 0) + (again.samples or 0)
 
     def text(self) -> str:
         """The summary, such as `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`. Samples and flow

@@ -47,10 +47,10 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
         f"{plural(counters['hops_total'], 'hop')}"
     ]
     samples = sum(family(counters, "sflow_samples_total").values())
-    records = sum(family(counters, "ipfix_records_total").values())
+    records = counters["ipfix_records_total.flow"]
     if samples or records:
         lines.append(
-            f"sampled    {plural(samples, 'sample')} of sFlow, {plural(records, 'data record')} of IPFIX and "
+            f"sampled    {plural(samples, 'sample')} of sFlow, {plural(records, 'flow record')} of IPFIX and "
             "NetFlow 9"
         )
     if counters["other_frames_total"]:

@@ -119,6 +119,14 @@ class MixedDecoder:
         }
 
     @property
+    def samples(self) -> int | None:
+        """Samples in the datagrams of sFlow so far, also those without a report; None: no datagrams."""
+        if self._sflow is None:
+            return None
+        counts = self._sflow.counts()
+        return sum(counts[f"sflow_{kind}_samples"] for kind in ("flow", "counter", "discarded", "other"))
+
+    @property
     def undecoded_sets(self) -> int:
         """Data sets of IPFIX and NetFlow 9 without a template: those that wait, and those that expired."""
         counts = self.counts()

@@ -505,6 +505,7 @@ def counter_sample(
                 row = begin_row(reports, index, index - begin, frame, i, first)
                 put_agent(row, node, sub_agent, sequence)
         at = body + ((length + U64(3)) & ~U64(3))
+    counts[COUNTER_SAMPLES] += U64(1)
     return index, first
 
 
@@ -571,7 +572,6 @@ def read_datagram(
             )  # fmt: skip
             index += U64(1)
         elif format_ == COUNTER or format_ == WIDE_COUNTER:
-            counts[COUNTER_SAMPLES] += U64(1)
             index, first = counter_sample(
                 buf, origin, body, stop, format_ == WIDE_COUNTER, node, sub_agent, sequence, uptime, frame, i,
                 begin, interfaces, keys, reports, hops, index, first, counts,
