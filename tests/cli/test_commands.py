@@ -372,6 +372,8 @@ def test_check(run: Run, tmp_path: Path) -> None:
     findings = {row["what"]: row for row in map(json.loads, out.splitlines())}
     assert status == 0, out
     assert {"system", "processors", "net.core.rmem_max", "kernels of collector"} <= findings.keys()
+    tcp = ("--set", "serve.port=0", "--set", "listen=ipfix+tcp://127.0.0.1:0")
+    assert "rmem_max" not in run("check", *tcp)[1], "TCP has no such buffer"
     status, out, _ = run("check", *flags, "--data", "/proc/nowhere")
     assert status == 1
     assert "choose another folder with --data" in out

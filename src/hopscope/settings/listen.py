@@ -105,6 +105,11 @@ class ListenSettings(Section):
         """Whether senders connect."""
         return self.kind == "ipfix+tcp"
 
+    @property
+    def over_udp(self) -> bool:
+        """Whether it has UDP sockets of the kernel."""
+        return not self.interface and not self.over_tcp
+
     @model_validator(mode="before")
     @staticmethod
     def _usual_values(given: object) -> object:

@@ -57,8 +57,8 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from map(_of, (*readiness.detector(state), *readiness.exports(folder)))
     if owner.get("api"):
         yield _page(str(owner["api"]))
-    if any(not str(each).startswith("mirror:") for each in owner.get("listen", ())):
-        yield receive_buffer(settings)
+    if any(str(each).partition(":")[0] in ("udp", "sflow", "ipfix") for each in owner.get("listen", ())):
+        yield from receive_buffer(settings)
     yield _shared_memory(folder)
 
 

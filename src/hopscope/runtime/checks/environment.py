@@ -68,8 +68,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
         from ..labels.process import listen_settings
 
         yield next(listener(listen_settings(settings.label)))
-    if any(not listen.interface for listen in settings.listen):
-        yield receive_buffer(settings)
+    yield from receive_buffer(settings)
     yield from _shared_memory(settings)
     yield from _data(settings)
     yield from _former_destinations(settings)
@@ -189,24 +188,28 @@ def _xdp(listen: ListenSettings) -> Finding:
     return Finding(what, f"this kernel takes the XDP program, and a ring of {size(program.ring_bytes)}")
 
 
-def receive_buffer(settings: Settings) -> Finding:
-    """Whether the kernel grants the socket buffer that the settings request."""
+def receive_buffer(settings: Settings) -> Iterator[Finding]:
+    """Whether the kernel grants the buffer that the settings request for UDP sockets; nothing without one."""
     what = "net.core.rmem_max"
-    needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if not listen.interface)
+    needed_bytes = max((each.receive_buffer_bytes for each in settings.listen if each.over_udp), default=0)
+    if not needed_bytes:
+        return
     try:
         allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
     except (OSError, ValueError):
-        return Finding(what, "unknown")
+        yield Finding(what, "unknown")
+        return
     if allowed >= needed_bytes:
-        return Finding(what, size(allowed))
-    if _may_force():
-        return Finding(what, f"{size(allowed)}, and permission to exceed it")
-    return Finding(
-        what,
-        f"{size(allowed)}, {size(needed_bytes)} requested",
-        Verdict.ADVICE,
-        f"bursts are lost when the buffer is full: sysctl -w net.core.rmem_max={needed_bytes}",
-    )
+        yield Finding(what, size(allowed))
+    elif _may_force():
+        yield Finding(what, f"{size(allowed)}, and permission to exceed it")
+    else:
+        yield Finding(
+            what,
+            f"{size(allowed)}, {size(needed_bytes)} requested",
+            Verdict.ADVICE,
+            f"bursts are lost when the buffer is full: sysctl -w net.core.rmem_max={needed_bytes}",
+        )
 
 
 def _may_force() -> bool:

@@ -62,8 +62,7 @@ class Listeners:
         self._explain_forwarding()
         self._claim()
         for number, listen in enumerate(listeners):
-            own = listen.interface or listen.over_tcp
-            shares = self._bind(number) if own else self._kept.open(number)
+            shares = self._kept.open(number) if listen.over_udp else self._bind(number)
             self._sockets.append(shares)
             self.urls[number] = _url(listen, shares)
         if any(listen.interface for listen in listeners):

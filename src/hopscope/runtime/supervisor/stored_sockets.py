@@ -69,11 +69,7 @@ class StoredSockets:
     def find(self) -> None:
         """Take the sockets of an earlier process, once it has ended; close those that fit no listener."""
         groups, counted = self._passed()
-        free = [
-            number
-            for number, listen in enumerate(self._listeners)
-            if not (listen.interface or listen.over_tcp)
-        ]
+        free = [number for number, listen in enumerate(self._listeners) if listen.over_udp]
         moved: list[int] = []
         for old, shares in groups.items():
             number = next((one for one in free if self._fit(shares, one)), None)
