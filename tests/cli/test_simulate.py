@@ -48,6 +48,9 @@ def test_a_capture(tmp_path: Path) -> None:
         ("fault", "lossy-port", False),
     ]
     reports = np.concatenate([decode_plain(batch).reports for batch in read(capture)])
+    begin = int(reports["time_ns"].min()) // 10**9 * 10**9
+    times = [one["time_ns"] - begin for one in (*told, end)]
+    assert times == [20_000_000, 70_000_000, round(end["seconds"] * 1e9)], "not the times of the capture"
     assert end["kind"] == "end"
     assert len(reports) == end["reports"] == end["datagrams"]
     assert int((reports["drop_reason"] > 0).sum()) == end["drop_reports"] > 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
@@ -277,14 +277,11 @@ def _rate(table: Mapping[str, Any], name: str, default: int, key: str = "", abou
     """A rate in bit/s. Raises _FileError."""
     if name not in table:
         return default
-    try:
-        rate = round(bit_rate(name, str(table[name])))
-    except HopscopeError as error:
-        raise _FileError(key or name, str(error), about) from None
+    rate = round(_quantity(table, name, bit_rate, key, about))
     if rate < MIN_RATE or 8 * PS % rate:
         raise _FileError(
             key or name,
-            f"found rate {table[name]}, expected at least 1k, at which a byte takes a whole number of ps, "
+            f"{_found(table, name, key)}, expected at least 1k, at which a byte takes a whole number of ps, "
             "such as 1G, 2.5G, 10G, 25G, 40G, 100G or 400G",
             about,
         )
@@ -295,13 +292,26 @@ def _delay(table: Mapping[str, Any], name: str, default: int, key: str = "", abo
     """A delay in ns. Raises _FileError."""
     if name not in table:
         return default
-    try:
-        delay = seconds(name, str(table[name]))
-    except HopscopeError as error:
-        raise _FileError(key or name, str(error), about) from None
+    delay = _quantity(table, name, seconds, key, about)
     if delay > MAX_DELAY_S:
-        raise _FileError(key or name, f"found delay {table[name]}, expected at most {MAX_DELAY_S:g}s", about)
+        raise _FileError(key or name, f"{_found(table, name, key)}, expected at most {MAX_DELAY_S:g}s", about)
     return round(delay * 1e9)
+
+
+def _quantity(
+    table: Mapping[str, Any], name: str, parse: Callable[[str, str], float], key: str, about: str
+) -> float:
+    """A number with a unit. Raises _FileError."""
+    try:
+        return parse(name, str(table[name]))
+    except HopscopeError as error:
+        expected = str(error).rpartition(": ")[2]
+        raise _FileError(key or name, f"{_found(table, name, key)}, {expected}", about) from None
+
+
+def _found(table: Mapping[str, Any], name: str, key: str) -> str:
+    """The start of an error; it names what is found if `key` does not."""
+    return f"found {name} {table[name]}" if key else f"found {table[name]}"
 
 
 def _address(given: object, key: str, default: int) -> int:

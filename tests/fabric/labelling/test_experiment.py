@@ -124,6 +124,21 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     assert whole.run_experiment(more, tmp_path, fresh=True).resumed == 0
 
 
+def test_runs_of_a_changed_topology_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of a file's earlier content are not taken for finished, until it has that content again."""
+    monkeypatch.setattr(whole, "simulate_run", lambda run, progress=None: drawn(run))
+    network = tmp_path / "own.toml"
+    text = 'switches = ["a", "b"]\nlinks = ["a - b"]\nhosts = 2\n'
+    network.write_text(text)
+    experiment = Experiment.model_validate(FILE | {"network": {"topology": str(network)}, "traffic": {}})
+    runs = len(whole.run_experiment(experiment, tmp_path).rows)
+    assert whole.run_experiment(experiment, tmp_path).resumed == runs
+    network.write_text(text + 'rate = "2.5G"\n')
+    assert whole.run_experiment(experiment, tmp_path).resumed == 0
+    network.write_text(text)
+    assert whole.run_experiment(experiment, tmp_path).resumed == runs
+
+
 def test_a_file_that_is_not_a_journal_is_rejected(tmp_path: Path) -> None:
     """A foreign file is neither read nor changed."""
     path = tmp_path / "small.runs.jsonl"

@@ -106,15 +106,15 @@ def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
 
     if sys.platform != "linux":
         raise HopscopeError("the collector needs Linux; `hopscope simulate -o FILE` works here")
-    duration = options.duration
-    if duration is not None and duration < SHORTEST:
-        raise HopscopeError(
-            f"--duration: found {duration:g}, expected {SHORTEST:g} s or more: the faults need time"
-        )
     if is_file(network.topology):
         raise HopscopeError(
             f"--topology: found the file {network.topology}, expected fat-tree:K, leaf-spine:LxS or paper, "
             "whose tiers tell the demo where to put its faults; use `hopscope simulate --to` with --fault"
+        )
+    duration = options.duration
+    if duration is not None and duration < SHORTEST:
+        raise HopscopeError(
+            f"--duration: found {duration:g}, expected {SHORTEST:g} s or more: the faults need time"
         )
     fabric = parse_topology(network.topology)
     faults = schedule(fabric, duration, network.seed)

@@ -120,7 +120,9 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
     listener = parse(output.to) if output.to is not None else None
     compile_parts("fabric")
     simulation = _build(fabric, network, live=listener is not None)
-    reporter = Reporter(output.form)
+    epoch_ns = simulation.model.report.epoch_ns
+    clock = time.time_ns if listener is not None else lambda: epoch_ns + round(simulation.now * 1e9)
+    reporter = Reporter(output.form, clock)
     simulation.on_change = reporter.fault
     seconds = 10.0 if output.duration is None and listener is None else output.duration
     for fault in simulation.model.faults:

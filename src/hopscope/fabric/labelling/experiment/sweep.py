@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from ....base.errors import HopscopeError
+from ...topology import is_file
 from .events import KINDS as EVENTS
 from .events import Event
 from .files import (
@@ -71,10 +73,11 @@ def run_experiment(
     events = _check(experiment, runs, x, y, by)
     with_intervals = experiment.experiment.intervals
     name = experiment.experiment.name
+    identity = _identifier(runs)
     journal = Journal(folder / f"{name}.runs.jsonl", fresh)
     try:
         needed = {*columns(runs[0].settings), *(["intervals"] if with_intervals else [])}
-        waiting = [run for run in runs if not needed <= {*journal.done.get(run_key(run.parameters()), ())}]
+        waiting = [run for run in runs if not needed <= {*journal.done.get(run_key(identity(run)), ())}]
         resumed = len(runs) - len(waiting)
         notify: Callable[[float], object] = (
             (lambda done: progress(done, len(runs))) if progress else _ignore_progress
@@ -84,11 +87,11 @@ def run_experiment(
             _simulated(waiting, experiment.experiment.processes, lambda share: notify(resumed + share)),
             resumed,
         ):
-            journal.put(run.parameters(), measures)
+            journal.put(identity(run), measures)
             notify(done + 1)
     finally:
         journal.close()
-    found = [(run.parameters(), dict(journal.done[run_key(run.parameters())])) for run in runs]
+    found = [(run.parameters(), dict(journal.done[run_key(identity(run))])) for run in runs]
     intervals = [measures.pop("intervals", {}) for _, measures in found]
     rows = [{"run": n} | parameters | measures for n, (parameters, measures) in enumerate(found, 1)]
     rows = [{column: row.get(column) for column in _all_columns(rows)} for row in rows]
@@ -106,6 +109,18 @@ def run_experiment(
         drawn = write_timeline(files[2], rows, intervals, events, experiment.plot.over_time, curves, name)
         results.intervals = files if drawn else files[:2]
     return results
+
+
+def _identifier(runs: Sequence[Run]) -> Callable[[Run], Row]:
+    """A function that returns what a finished run is known by: its parameters, and the digest of the file of
+    its topology.
+    """
+    digests = {
+        name: {"topology": blake2b(Path(name).read_bytes(), digest_size=8).hexdigest()}
+        for name in {run.settings.network.topology for run in runs}
+        if is_file(name)
+    }
+    return lambda run: run.parameters() | digests.get(run.settings.network.topology, {})
 
 
 def _ignore_progress(done: float) -> None:
