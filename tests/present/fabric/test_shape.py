@@ -72,6 +72,21 @@ def test_a_pod_and_a_plane_are_named_by_the_number_that_all_names_share() -> Non
     )
 
 
+def test_layers_are_named_by_names_only() -> None:
+    """Words for layers name them, also after a prefix; without them, layers that begin with different words.
+    Names that do not tell layers apart, or no names, leave numbers.
+    """
+    nodes, steps, edge = np.arange(1, 5), np.array([[1, 3], [1, 4], [2, 3], [2, 4]]), {1: (9, 9), 2: (9, 9)}
+
+    def layers(*names: str) -> tuple[str, ...]:
+        return shape_of(nodes, steps, edge, Names(dict(zip(nodes.tolist(), names, strict=False)))).layers
+
+    assert layers("pod-leaf-1", "pod-leaf-2", "pod-spine-1", "pod-spine-2") == ("leaf", "spine")
+    assert layers("pe-1", "pe-2", "p-1", "p-2") == ("pe", "p")
+    assert layers("router-1", "router-2", "router-3", "router-4") == ("layer 1", "layer 2")
+    assert layers() == ("layer 1", "layer 2")
+
+
 def test_missing_links_leave_layers_and_pods() -> None:
     """A fifth of the directed links was never seen: the same layers and pods."""
     topology = parse_topology("fat-tree:8")

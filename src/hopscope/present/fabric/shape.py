@@ -9,6 +9,7 @@ of its two top layers.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ _RANKS = (
     (4, "border|wan|dci|dc|exit"),
 )
 """Words in names by their rank, from the hosts to the outside. Ranks that do not occur are skipped."""
-_LAYER_NAMES = {1: ("switch",), 2: ("leaf", "spine"), 3: ("edge", "aggregation", "core")}
+_RANK_OF = {word: rank for rank, listed in _RANKS for word in listed.split("|")}
 _WORD = re.compile(r"[a-z]+|\d+")
 
 
@@ -83,8 +84,7 @@ def shape_of(nodes: Ints, steps: Ints, edge: Mapping[int, tuple[int, int]], name
 
 def _by_names(words: list[list[str]]) -> Ints | None:
     """Layers by the names of switches; None if these do not state them."""
-    ranks = {word: rank for rank, listed in _RANKS for word in listed.split("|")}
-    found = np.array([next((ranks[w] for w in name if w in ranks), NONE) for name in words], np.int64)
+    found = np.array([next((_RANK_OF[w] for w in name if w in _RANK_OF), NONE) for name in words], np.int64)
     known = found[found != NONE]
     if not len(found) or len(known) < NAMED_SHARE * len(found) or len(np.unique(known)) < 2:
         return None
@@ -150,13 +150,18 @@ def _named(
 
 
 def _layer_names(layer: Ints, words: list[list[str]]) -> tuple[str, ...]:
-    """Names of the layers: the word that most names in the layer begin with, or else the usual name."""
+    """Names of the layers: the word for it in most names of each layer, or the word that these begin with. If
+    names do not tell all layers apart, layers are numbered.
+    """
     count = int(layer.max(initial=0)) + 1
-    usual = _LAYER_NAMES.get(count, tuple(f"layer {number}" for number in range(count)))
-    found = []
+    found = set[str]()
+    named = []
     for number in range(count):
-        firsts = [words[row][0] for row in np.flatnonzero(layer == number).tolist() if words[row]]
-        word = max(set(firsts), key=lambda first: (firsts.count(first), first)) if firsts else ""
-        plain = word.isalpha() and firsts.count(word) * 2 > int((layer == number).sum())
-        found.append(word if plain else usual[number])
-    return tuple(found)
+        mine = [words[row] for row in np.flatnonzero(layer == number).tolist()]
+        telling = Counter(next((w for w in name if w in _RANK_OF), name[0]) for name in mine if name)
+        word, times = telling.most_common(1)[0] if telling else ("", 0)
+        if not word.isalpha() or times * 2 <= len(mine) or word in found:
+            return ("switch",) if count == 1 else tuple(f"layer {number}" for number in range(1, count + 1))
+        found.add(word)
+        named.append(word)
+    return tuple(named)
