@@ -103,7 +103,9 @@ def settings() -> str:
         "`~/.config/hopscope/config.toml`; a `hopscope.toml` of another user is an error. "
         "Flags win over the environment, the "
         "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`), "
-        "`NAME` a name that you choose (`[dialects.mine]`). In a variable or `--set`, the words of a list "
+        "`NAME` a name that you choose (`[dialects.mine]`); a variable has `_` for `-` in a name of the "
+        "file: `HOPSCOPE_EXPORT__ON_CALL__URL` is `url` of `[export.on-call]`. In a variable or `--set`, the "
+        "words of a list "
         "are separated by spaces or commas; other lists and tables are written as in TOML: "
         '`--set \'direct.stores=[{name = "paths", primitive = "append"}]\'`. '
         "An unknown key is an error.\n\n"

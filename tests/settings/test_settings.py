@@ -406,6 +406,24 @@ def test_the_hint_for_a_variable_is_a_variable(name: str, hint: str) -> None:
     assert str(caught.value).endswith(f": no such setting; did you mean {hint}?")
 
 
+def test_a_variable_names_what_shells_cannot(tmp_path: Path) -> None:
+    """`-` in a name of the file; a name that is written in the same way is meant first, and errors name what
+    was set.
+    """
+    file = tmp_path / "a.toml"
+    hook = 'kind = "webhook"\nurl = "http://192.0.2.8/"\n'
+    file.write_text("".join(f"[export.{name}]\n{hook}" for name in ("on-call", "a-b", "a_b")))
+    one = {"HOPSCOPE_EXPORT__ON_CALL__TIMEOUT_SECONDS": "3"}
+    export = load(file, environment=one | {"HOPSCOPE_EXPORT__A_B__TIMEOUT_SECONDS": "4"}).settings.export
+    assert {name: each.timeout_seconds for name, each in export.items()} == {
+        "on-call": 3.0, "a-b": 10.0, "a_b": 4.0,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"^HOPSCOPE_EXPORT__ON_CALL__TIMEOUT_SECONDS: export\.on-call\."):
+        load(file, environment={"HOPSCOPE_EXPORT__ON_CALL__TIMEOUT_SECONDS": "x"})
+    with pytest.raises(ConfigError, match="did you mean HOPSCOPE_EXPORT__ON_CALL__TIMEOUT_SECONDS"):
+        load(file, environment={"HOPSCOPE_EXPORT__ON_CALL__TIMEOUT_SECOND": "3"})
+
+
 @pytest.mark.parametrize("source", ["file", "variable", "flag"])
 def test_a_variable_with_a_secret_is_no_setting(tmp_path: Path, source: str) -> None:
     """The guide's `env:HOPSCOPE_DB_PASSWORD`, wherever it is given; another variable is still an error."""

@@ -20,7 +20,7 @@ from ..dialects import AUTO, known, unknown
 from ..section import Section, plain_type, section_of
 from .errors import ConfigError, did_you_mean, elsewhere, error_lines, origin_of
 from .lines import with_lines
-from .places import LOCAL_FILE, PREFIX, default_file, file_exists, variables
+from .places import LOCAL_FILE, PREFIX, default_file, file_exists, variable_part, variables
 
 _OTHER_FILES = {
     name: f"; a file with [{name}] is for `hopscope switch`: `hopscope switch check --config FILE` checks it"
@@ -75,11 +75,10 @@ def load(
         file = _unnamed_file()
     tree: Tree = Settings().model_dump()
     origins: dict[str, str] = {}
-    layers: list[tuple[str, Keys, Any]] = []
-    if file is not None:
-        layers.extend((str(file), (key,), value) for key, value in read_toml(file).items())
+    tables = read_toml(file) if file is not None else {}
+    layers: list[tuple[str, Keys, Any]] = [(str(file), (key,), value) for key, value in tables.items()]
     secrets = _named([layers, flags, [environment[name] for name in variables(environment)]])
-    layers.extend(each for each in _variables(environment) if each[0] not in secrets)
+    layers.extend(each for each in _variables(environment, tables) if each[0] not in secrets)
     layers.extend((flag, tuple(key.split(".")), value) for flag, key, value in flags if value is not None)
     errors: list[str] = []
     for origin, top, given in layers:
@@ -155,9 +154,17 @@ def _leaves(path: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
         yield path, value
 
 
-def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, Keys, str]]:
+def _variables(environment: Mapping[str, str], tables: Tree) -> Iterator[tuple[str, Keys, str]]:
+    """Variables with the settings that they set. A name that the user has chosen in the file may have `-`
+    where the variable has `_`, since shells take no `-` in names of variables.
+    """
     for name in sorted(variables(environment)):
-        yield name, tuple(name.removeprefix(PREFIX).lower().split("__")), environment[name]
+        keys = name.removeprefix(PREFIX).lower().split("__")
+        if keys[0] in OPEN and len(keys) > 1 and isinstance(own := tables.get(keys[0]), dict):
+            spelled = [each for each in own if variable_part(each) == variable_part(keys[1])]
+            if keys[1] not in own and spelled:
+                keys[1] = spelled[0]
+        yield name, tuple(keys), environment[name]
 
 
 def _named(values: object) -> frozenset[str]:

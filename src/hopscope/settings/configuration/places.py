@@ -34,7 +34,12 @@ def spelled_in(key: str, origin: str, above: str = "") -> str:
     """
     if not origin.startswith(PREFIX):
         return key
-    return PREFIX + f"{above}{key}".partition("[")[0].upper().replace(".", "__")
+    return PREFIX + variable_part(f"{above}{key}".partition("[")[0]).replace(".", "__")
+
+
+def variable_part(name: str) -> str:
+    """A name as a part of a variable's name."""
+    return name.upper().replace("-", "_")
 
 
 def variables(environment: Iterable[str]) -> Iterator[str]:
