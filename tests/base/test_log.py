@@ -44,10 +44,17 @@ def test_a_line_of_json() -> None:
 
 
 def test_libraries_are_logged_in_single_lines_at_a_bounded_rate() -> None:
-    """An error of a library is one line without its traceback, and a flood of them is a handful of lines."""
+    """An error of a library is one line without its traceback, and a flood of them is a handful of lines,
+    also if each has a time or an address.
+    """
     stream = io.StringIO()
     configure(stream)
     library = logging.getLogger("asyncio")
+    for when in range(1000):
+        library.error(f"Exception in callback <TimerHandle when={when / 7} at {id(stream) + when:#x}>")
+    assert len(stream.getvalue().splitlines()) == REPEATS
+    stream.seek(0)
+    stream.truncate()
     for _ in range(1000):
         try:
             raise OSError(24, "Too many open files")

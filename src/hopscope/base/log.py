@@ -6,6 +6,7 @@ Level and format can be changed while a process runs, because all loggers share 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 import traceback
@@ -29,6 +30,7 @@ REPEATS = 5
 PERIOD_SECONDS = 10.0
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "text", "json")
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 MAX_LIBRARY_TEXT = 1000
 """Longest message from a library, in characters."""
 
@@ -81,7 +83,7 @@ class _Library(logging.Handler):
             text += f": {described(error)}{place and f' ({place})'}"
         level = logging.getLevelName(record.levelno).lower()
         log = getattr(logger(record.name), level, logger(record.name).warning)
-        log(text[:MAX_LIBRARY_TEXT], repeats=str(record.msg))
+        log(text[:MAX_LIBRARY_TEXT], repeats=_NUMBER.sub("0", str(record.msg)))  # asyncio's have times
 
 
 def raised_at(error: BaseException) -> str:
