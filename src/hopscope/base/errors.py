@@ -14,5 +14,7 @@ class HopscopeError(Exception):
 
 
 def described(error: BaseException) -> str:
-    """Class and message of an error, whose message alone may be meaningless."""
-    return f"{type(error).__name__}: {error}"
+    """The message of a HopscopeError; class and message of any other error, whose message alone may be
+    meaningless.
+    """
+    return str(error) if isinstance(error, HopscopeError) else f"{type(error).__name__}: {error}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .connection import ClusterError, Connection
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from nats.js.kv import KeyValue
 
 T = TypeVar("T")
+K = TypeVar("K", str, int)
 MAX_KEYS = 2000
 """Maximum number of entries read from a bucket, since anyone with credentials can write more."""
 RUN_SECONDS = 20.0
@@ -96,12 +98,10 @@ class Bucket:
 
     def put(self, key: str, value: bytes) -> int:
         """Store a value; returns its revision."""
-
         return self._run(self._write(self._values().put(key, value)))
 
     def delete(self, key: str, revision: int = 0) -> None:
         """Remove a key, unless `revision` is not 0 and differs from that of its newest entry."""
-
         delete = self._values().delete(key, revision or None, validate_keys=False)
         self._run(self._write(delete))
 
@@ -120,55 +120,57 @@ class Bucket:
     def _stream(self) -> str:
         return f"KV_{self.name}"
 
+    @property
+    def _prefix(self) -> str:
+        """What the subject of an entry has before its key."""
+        return f"$KV.{self.name}."
+
     def _run(self, work: Coroutine[Any, Any, T], seconds: float = RUN_SECONDS) -> T:
         return run(self._connection, work, seconds, f"bucket {self.name}")
 
     def _values(self) -> KeyValue:
         from nats.js.kv import KeyValue
 
-        return KeyValue(self.name, self._stream, f"$KV.{self.name}.", self._connection.jetstream, False)
+        return KeyValue(self.name, self._stream, self._prefix, self._connection.jetstream, False)
 
     async def _entries(self) -> dict[str, Entry]:
         info = await self._connection.jetstream.stream_info(self._stream, ">")
-        keys = sorted(subject.removeprefix(f"$KV.{self.name}.") for subject in info.state.subjects or ())
+        keys = sorted(subject.removeprefix(self._prefix) for subject in info.state.subjects or ())
         if len(keys) > MAX_KEYS:
             raise ClusterError(f"bucket {self.name} has {len(keys):,} entries, expected at most {MAX_KEYS:,}")
-        found: list[Entry | None] = []
-        for at in range(0, len(keys), AT_ONCE):
-            found += await asyncio.gather(*map(self._get, keys[at : at + AT_ONCE]))
-        return {entry.key: entry for entry in found if entry is not None}
+        return {entry.key: entry for entry in await _gathered(self._get, keys)}
 
     async def _get(self, key: str) -> Entry | None:
-        from nats.js.errors import NotFoundError
-
-        jetstream = self._connection.jetstream
-        try:
-            message = await jetstream.get_last_msg(self._stream, f"$KV.{self.name}.{key}")
-        except NotFoundError as error:
-            if error.err_code == _NO_STREAM:
-                raise
-            return None
-        return self._entry(message)
+        return await self._read(self._connection.jetstream.get_last_msg(self._stream, self._prefix + key))
 
     async def _at(self, key: str, revision: int) -> Entry | None:
+        entry = await self._read(self._connection.jetstream.get_msg(self._stream, revision))
+        return entry if entry is not None and entry.key == key else None
+
+    async def _read(self, message: Coroutine[Any, Any, RawStreamMsg]) -> Entry | None:
+        """The entry in a message; None: there is no such message, or it removes the key."""
         from nats.js.errors import NotFoundError
 
         try:
-            message = await self._connection.jetstream.get_msg(self._stream, revision)
+            found = await message
         except NotFoundError as error:
             if error.err_code == _NO_STREAM:
                 raise
             return None
-        return self._entry(message) if message.subject == f"$KV.{self.name}.{key}" else None
+        if (found.headers or {}).get("KV-Operation") in ("DEL", "PURGE"):
+            return None
+        assert found.subject is not None
+        return Entry(
+            found.subject.removeprefix(self._prefix),
+            found.data or b"",
+            found.seq or 0,
+            round(found.time.timestamp() * 1e9) if found.time else 0,
+        )
 
     async def _history(self, key: str) -> list[Entry]:
-        info = await self._connection.jetstream.stream_info(self._stream)
-        state = info.state
+        state = (await self._connection.jetstream.stream_info(self._stream)).state
         revisions = range(state.first_seq, state.last_seq + 1)[-MAX_KEYS:]
-        found: list[Entry | None] = []
-        for at in range(0, len(revisions), AT_ONCE):
-            found += await asyncio.gather(*(self._at(key, each) for each in revisions[at : at + AT_ONCE]))
-        return [entry for entry in found if entry is not None]
+        return await _gathered(partial(self._at, key), revisions)
 
     async def _change(self, key: str, value: bytes, revision: int) -> int | None:
         from nats.js.errors import KeyWrongLastSequenceError
@@ -190,17 +192,15 @@ class Bucket:
             await self._connection.jetstream.stream_info(self._stream)
             raise
 
-    def _entry(self, message: RawStreamMsg) -> Entry | None:
-        """The entry in a message; None: the key was removed."""
-        if (message.headers or {}).get("KV-Operation") in ("DEL", "PURGE"):
-            return None
-        assert message.subject is not None
-        return Entry(
-            message.subject.removeprefix(f"$KV.{self.name}."),
-            message.data or b"",
-            message.seq or 0,
-            round(message.time.timestamp() * 1e9) if message.time else 0,
-        )
+
+async def _gathered(
+    read: Callable[[K], Coroutine[Any, Any, Entry | None]], places: Sequence[K]
+) -> list[Entry]:
+    """The entries that there are at some places, read AT_ONCE at a time."""
+    found: list[Entry | None] = []
+    for at in range(0, len(places), AT_ONCE):
+        found += await asyncio.gather(*map(read, places[at : at + AT_ONCE]))
+    return [entry for entry in found if entry is not None]
 
 
 _FULL = (10047, 10077)

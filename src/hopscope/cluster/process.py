@@ -222,7 +222,7 @@ class _PartThread:
         try:
             what()
         except Exception as error:
-            problem = str(error) if isinstance(error, HopscopeError) else described(error)
+            problem = described(error)
             self._process.context.failures[self.part.name] += 1
             if problem != self.problem and self._process.context.connected:
                 self._process.log.warning("failed, and is repeated", part=self.part.name, reason=problem)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.deadline import jittered
-from ..base.errors import HopscopeError, described
+from ..base.errors import described
 from ..base.names import clean_name
 from .driver import Driver, RefusedError, StandbyError
 from .neighbours import SwitchPorts
@@ -87,7 +87,7 @@ class Reconciler(threading.Thread):
                 self._wait(STANDBY_SECONDS)
                 self._verify_at = 0.0
             except Exception as error:  # also from a client library: one switch must not stop the others
-                self._failed(str(error) if isinstance(error, HopscopeError) else described(error))
+                self._failed(described(error))
         self._release()
 
     @property

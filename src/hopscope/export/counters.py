@@ -127,7 +127,7 @@ def _region(path: Path, count: int) -> Region:
         region = Region.attach(path, KIND, VERSION, writable=True)
     except RegionError:  # none yet
         return Region.create(path, KIND, VERSION, arrays)
-    if region.shape() == arrays:
+    if region.has_arrays(arrays):
         return region
     region.close()
     return Region.create(path, KIND, VERSION, arrays)

@@ -93,10 +93,7 @@ def _kept(path: Path) -> Region | None:
 
 
 def _attached(path: Path, writable: bool = False) -> Region:
-    region = Region.attach(path, KIND, VERSION, writable)
-    if region.shape() != ARRAYS:
-        raise RegionError(f"{path}: its arrays are not those of positions")
-    return region
+    return Region.attach(path, KIND, VERSION, writable).require(ARRAYS)
 
 
 def _created(path: Path) -> Region:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
-from ..memory.region import Region, RegionError, barrier
+from ..memory.region import Region, barrier
 from .records import MAX_TRACKED, REGISTER_ARRAYS, TRACKED, PortCounter
 
 KIND, VERSION = "label registers", 3
@@ -80,11 +80,7 @@ class Registers:
     def attach(cls, path: Path | str, writable: bool = False) -> Registers:
         """Map existing registers. Raises RegionError, also for missing or different arrays."""
         region = Region.attach(path, KIND, VERSION, writable)
-        shape = region.shape()
-        ports = shape["node"][1] if "node" in shape else 0
-        if shape != {name: (np.dtype(of), length) for name, (of, length) in _arrays_of(ports).items()}:
-            raise RegionError(f"{path}: its arrays are not those of label registers, version {VERSION}")
-        return cls(region)
+        return cls(region.require(_arrays_of(region.length("node"))))
 
     def __len__(self) -> int:
         return len(self.node)

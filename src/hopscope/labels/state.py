@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..memory.region import Region, RegionError
+from ..memory.region import Region
 from ..memory.snapshot import consistent
 from ..wire.records import Records
 
@@ -92,12 +92,8 @@ class LabelReader:
     def attach(cls, path: Path) -> LabelReader:
         """Map the table. Raises RegionError if there is none."""
         region = Region.attach(path, KIND, VERSION)
-        shape = region.shape()
-        sizes = [shape[name][1] if name in shape else 0 for name in ("rows", "coverage")]
-        wanted = {name: (np.dtype(of), length) for name, (of, length) in arrays_of(*sizes).items()}
-        if shape != wanted or not all(sizes):
-            raise RegionError(f"{path}: its arrays are not those of labels, version {VERSION}")
-        return cls(region)
+        ports, intervals = (max(1, region.length(name)) for name in ("rows", "coverage"))
+        return cls(region.require(arrays_of(ports, intervals)))
 
     @property
     def is_current(self) -> bool:

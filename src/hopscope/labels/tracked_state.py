@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..memory.region import Region, RegionError
+from ..memory.region import Region
 from ..memory.snapshot import consistent
 from ..wire.records import Records
 
@@ -77,12 +77,7 @@ class TrackedReader:
     def attach(cls, path: Path) -> TrackedReader:
         """Map the table. Raises RegionError if there is none."""
         region = Region.attach(path, KIND, VERSION)
-        shape = region.shape()
-        size = shape["rows"][1] if "rows" in shape else 0
-        wanted = {name: (np.dtype(of), length) for name, (of, length) in arrays_of(size).items()}
-        if shape != wanted or not size:
-            raise RegionError(f"{path}: its arrays are not those of tracked flows, version {VERSION}")
-        return cls(region)
+        return cls(region.require(arrays_of(max(1, region.length("rows")))))
 
     def now(self) -> int:
         """Current time by the clock of the table's times, ns, for ages."""

@@ -237,7 +237,7 @@ class LakeProcess:
             self._problem, self._since_ns = "", time.time_ns()
 
     def _failed(self, error: Exception) -> None:
-        problem = str(error) if isinstance(error, HopscopeError) else described(error)
+        problem = described(error)
         self.counts["failures"] += 1
         if not isinstance(error, HopscopeError):
             self._writer.disconnect()
@@ -265,7 +265,7 @@ class LakeProcess:
         try:
             found = maintain(self._settings, self._progress)
         except Exception as error:  # the next round tries again
-            problem = str(error) if isinstance(error, HopscopeError) else described(error)
+            problem = described(error)
             self.counts["round_failures"] += 1
             self._maintained = {**self._maintained, "problem": problem, "ended_ns": time.time_ns()}
             self._log.warning("maintenance of the lake failed", reason=problem)

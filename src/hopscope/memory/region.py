@@ -217,8 +217,7 @@ class Region:
                 if file.read(len(MAGIC)) != MAGIC:
                     raise
             return None
-        expected = {name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()}
-        return region if region.shape() == expected else None
+        return region if region.has_arrays(arrays) else None
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
@@ -229,6 +228,20 @@ class Region:
     def shape(self) -> dict[str, tuple[np.dtype[Any], int]]:
         """Dtype and length of each array by name, as for `create`."""
         return {name: (array.dtype, len(array)) for name, array in self._arrays.items()}
+
+    def length(self, name: str) -> int:
+        """Length of an array; 0 if there is none."""
+        return len(self._arrays[name]) if name in self._arrays else 0
+
+    def has_arrays(self, arrays: Arrays) -> bool:
+        """Whether its arrays are exactly these."""
+        return self.shape() == {name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()}
+
+    def require(self, arrays: Arrays) -> Region:
+        """This region. Raises RegionError unless its arrays are exactly these."""
+        if not self.has_arrays(arrays):
+            raise RegionError(f"{self.path}: its arrays are not those of {self.kind}, version {self.version}")
+        return self
 
     def place(self, name: str) -> int:
         """Offset of an array in the file, bytes."""

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, TypeAdapter
 
 from ..base.names import Names
-from ..cluster.merge.rules import MOST_ROWS, Rule, query_of
+from ..cluster.merge.rules import MOST_ROWS, Rule
 from ..cluster.queries.cluster_answer import ClusterAnswer, ClusterHistory
 from ..present.history import SharedHistory
 from ..settings.collector import Settings
@@ -120,7 +120,7 @@ class ClusterQuery:
     def __init__(self, request: Request, rule: Rule, models: Sequence[Any]) -> None:
         """`models`: the models of answers to its path and to `rule.also`."""
         given = [(name, value) for name, value in request.query_params.multi_items() if name != "scope"]
-        self._rule, self._query = rule, query_of(given)
+        self._rule, self._query = rule, dict(given)  # the last of several counts, as for FastAPI
         self._models = models
         self.only = (self._query["member"],) if rule.named and self._query.get("member") else None
         """The members to ask; None: all."""

@@ -7,7 +7,7 @@ Rows that belong to one member get `member`; rows to which several members contr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
@@ -96,11 +96,6 @@ def rule_of(path: str) -> Rule | None:
         if pattern.fullmatch(path):
             return rule
     return None
-
-
-def query_of(pairs: Iterable[tuple[str, str]]) -> Query:
-    """Parameters by name; the last of several counts, as for FastAPI."""
-    return dict(pairs)
 
 
 def _flow(item: Item) -> object:

@@ -6,18 +6,17 @@ If the lake does not answer, the members' own histories are used (`members_histo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from ...base.deadline import Deadline
 from ...base.errors import HopscopeError
 from ...history.reading.filters import Filters, QueueFilters
-from ...history.reading.highest import By as HighestBy
 from ...history.reading.highest import Highest
-from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.database import LakeError
 from ...lake.queries import LakeQueries, Tail, TailRequest
@@ -39,13 +38,11 @@ from .tables import read_rows, table_of
 from .tails import KIND, TailHandler, after_marks, decode, request_json
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from ...detect.distributions.quantiles import By, Distribution
-    from ...detect.places import Place
 
 
 T = TypeVar("T", Table, Highest)
+P = ParamSpec("P")
 Found: TypeAlias = "tuple[str, Records, str]"
 """An answer: incarnation, EVENT records, and why they are incomplete."""
 
@@ -74,6 +71,23 @@ def open_history(
     if not settings.lake.enabled:
         return MembersHistory(folder, settings.member_name, client)
     return LakeHistory(settings, folder, client, lake)
+
+
+def _asked_of_either(
+    method: Callable[Concatenate[MembersHistory, P], T],
+) -> Callable[Concatenate[LakeHistory, P], T]:
+    """The query that `MembersHistory` has, to the lake; to the members only if the lake does not answer."""
+    name = method.__name__
+
+    @wraps(method)
+    def ask(history: LakeHistory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def ask_one(asked: LakeQueries | MembersHistory) -> T:
+            found: T = getattr(asked, name)(*args, **kwargs)
+            return found
+
+        return history._either(ask_one)
+
+    return ask
 
 
 class LakeHistory:
@@ -111,17 +125,6 @@ class LakeHistory:
         if self._own is not None:
             self._own.close()
 
-    def events(
-        self,
-        *,
-        limit: int | None = 1000,
-        order: Order = "newest",
-        after: str | None = None,
-        **filters: Unpack[Filters],
-    ) -> Table:
-        """Events by time, then member, shard, sequence and incarnation; or without time."""
-        return self._either(lambda asked: asked.events(limit=limit, order=order, after=after, **filters))
-
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Flows by 5-tuple; without an end of the time range, packets and latencies include live flows."""
 
@@ -132,67 +135,18 @@ class LakeHistory:
 
         return self._either(ask)
 
-    def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Paths of flows."""
-        return self._either(lambda asked: asked.paths(limit=limit, **filters))
-
-    def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
-        """Events by kind and metric."""
-        return self._either(lambda asked: asked.summary(bucket_seconds=bucket_seconds, **filters))
-
-    def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
-        """Hops by their highest latency."""
-        return self._either(lambda asked: asked.hops(limit=limit, **filters))
-
-    def peaks(
-        self,
-        metric: str,
-        *,
-        bucket_ns: int | None = None,
-        limit: int | None = 100,
-        places: Collection[Place] = (),
-        **filters: Unpack[Filters],
-    ) -> Table:
-        """Places by the highest value of a metric, or their values by time."""
-        return self._either(
-            lambda asked: asked.peaks(metric, bucket_ns=bucket_ns, limit=limit, places=places, **filters)
-        )
-
-    def highest(
-        self,
-        metric: str,
-        *,
-        by: HighestBy = "highest",
-        limit: int = 100,
-        more: Mapping[str, npt.NDArray[Any]] | None = None,
-        **filters: Unpack[Filters],
-    ) -> Highest:
-        """The first places by the highest value of a metric, or by events."""
-        return self._either(lambda asked: asked.highest(metric, by=by, limit=limit, more=more, **filters))
-
-    def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
-        """The first places by the sum of their hop latencies, or by drop reports."""
-        return self._either(lambda asked: asked.sums(metric, limit=limit, **filters))
-
-    def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Labels by port and period."""
-        return self._either(lambda asked: asked.labels(limit=limit, **filters))
-
-    def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Coverage of labels by period."""
-        return self._either(lambda asked: asked.coverage(limit=limit, **filters))
-
-    def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
-        """Values of places at a past moment."""
-        return self._either(lambda asked: asked.moment(highest_from=highest_from, **filters))
-
-    def steps(self, **filters: Unpack[Filters]) -> Table:
-        """Where ports lead."""
-        return self._either(lambda asked: asked.steps(**filters))
-
-    def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
-        """Notable events by time."""
-        return self._either(lambda asked: asked.activity(metric, bucket_seconds=bucket_seconds, **filters))
+    events = _asked_of_either(MembersHistory.events)
+    paths = _asked_of_either(MembersHistory.paths)
+    summary = _asked_of_either(MembersHistory.summary)
+    hops = _asked_of_either(MembersHistory.hops)
+    peaks = _asked_of_either(MembersHistory.peaks)
+    highest = _asked_of_either(MembersHistory.highest)
+    sums = _asked_of_either(MembersHistory.sums)
+    labels = _asked_of_either(MembersHistory.labels)
+    coverage = _asked_of_either(MembersHistory.coverage)
+    moment = _asked_of_either(MembersHistory.moment)
+    steps = _asked_of_either(MembersHistory.steps)
+    activity = _asked_of_either(MembersHistory.activity)
 
     def distributions(
         self, *, by: By = "queue", bucket_ns: int | None = None, **filters: Unpack[QueueFilters]

@@ -15,37 +15,17 @@ from ...history.reading.table import Table, plain
 from .parts import Answer, DamagedAnswerError
 
 Row: TypeAlias = dict[str, Any]
+_TEXTS = "time first last bucket kind metric src dst"
+_INTEGERS = """
+    shard sequence node_id port ident events highest sport dport proto packets path_changes drops
+    highest_latency worst_node_id worst_port worst_latency flow_id value previous latest
+    next_node_id flows ends alarms
+"""
+_REALS = "mean mean_latency lowest"
 _TYPES: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("time", "first", "last", "bucket", "kind", "metric", "src", "dst"), (str,)),
-    **dict.fromkeys(
-        (
-            *(
-                "shard",
-                "sequence",
-                "node_id",
-                "port",
-                "ident",
-                "events",
-                "highest",
-                "sport",
-                "dport",
-                "proto",
-            ),
-            *(
-                "packets",
-                "path_changes",
-                "drops",
-                "highest_latency",
-                "worst_node_id",
-                "worst_port",
-                "flow_id",
-            ),
-            *("worst_latency", "value", "previous", "latest"),
-            *("next_node_id", "flows", "ends", "alarms"),
-        ),
-        (int,),
-    ),
-    **dict.fromkeys(("mean", "mean_latency", "lowest"), (int, float)),
+    **dict.fromkeys(_TEXTS.split(), (str,)),
+    **dict.fromkeys(_INTEGERS.split(), (int,)),
+    **dict.fromkeys(_REALS.split(), (int, float)),
 }
 """Types of the columns that the merging rules read; NULL is None."""
 _PLACES = ("node", "port", "queue", "since_ns", "until_ns")

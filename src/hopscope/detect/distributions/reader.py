@@ -13,7 +13,7 @@ from ...wire.records import Records
 from ..records import BINS, DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT, SILENT_NS
 from ..sink.records import MEASURES, Measure
 from .quantiles import Distribution, merged
-from .region import KIND, shape_of
+from .region import KIND, arrays_of
 
 Numbers = npt.NDArray[np.uint64]
 
@@ -151,10 +151,7 @@ def attach(path: Path, kind: str = KIND) -> Region:
     incomplete.
     """
     region = Region.attach(path, kind, DISTRIBUTION_VERSION)
-    queues = len(region["rows"]) if "rows" in region else 0
-    if region.shape() != shape_of(queues):
-        raise RegionError(f"{path}: its arrays are not those of distributions")
-    return region
+    return region.require(arrays_of(region.length("rows")))
 
 
 def shard_of(path: Path) -> int:

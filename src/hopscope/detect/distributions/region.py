@@ -45,7 +45,7 @@ def edges_of(settings: DistributionSettings) -> Edges:
     return np.concatenate([*map(padded, configured), flags])
 
 
-def shape_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
+def arrays_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
     """Arrays of a region; `origin` is a random number, and the creation time of the region (ns since the
     epoch).
     """
@@ -99,7 +99,7 @@ class Distributions:
 
 
 def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Region:
-    shape, edges = shape_of(settings.queues), edges_of(settings)
+    shape, edges = arrays_of(settings.queues), edges_of(settings)
     path = None if folder is None else folder / f"worker-{shard}.{KIND}"
     if path is not None:
         found = Region.resume(path, KIND, DISTRIBUTION_VERSION, shape)

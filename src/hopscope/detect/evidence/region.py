@@ -69,7 +69,7 @@ def open_evidence(regions: Path | None, shard: int, size: int, data: Path | None
             before = Region.attach(evidence_path(data / FOLDER, shard), KIND, VERSION)
         except RegionError:
             return made
-        if before.shape() == made.shape() and _can_go_on(before):
+        if before.has_arrays(arrays) and _can_go_on(before):
             for name in arrays:
                 made[name][:] = before[name]
     return made

@@ -153,18 +153,15 @@ class Store:
     def attach(cls, path: Path | str, layout: type[Layout], *, writable: bool = False) -> Store:
         """Map a store of this layout, read-only by default. Raises RegionError or StoreError."""
         region = Region.attach(path, KIND, VERSION, writable)
-        arrays = region.shape()
-        memory = arrays.get("memory", (None, 0))[1]
-        if arrays != _arrays(memory):
-            raise StoreError(f"{path}: its arrays are not those of a store")
+        region.require(_arrays(region.length("memory")))
         try:
             found = layout.of(region["params"])
         except StoreError as error:
             raise StoreError(f"{path}: {error}") from error
         if (found.params() != region["params"]).any():
             raise StoreError(f"{path}: its header is damaged: inconsistent parameters")
-        if found.nbytes != arrays["memory"][1]:
-            raise StoreError(f"{path}: {arrays['memory'][1]:,} bytes, its header says {found.nbytes:,}")
+        if found.nbytes != region.length("memory"):
+            raise StoreError(f"{path}: {region.length('memory'):,} bytes, its header says {found.nbytes:,}")
         return cls(region, found)
 
     @property

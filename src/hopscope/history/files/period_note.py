@@ -11,7 +11,7 @@ import numpy as np
 from ...detect.distributions.reader import ShardCounts
 from ...detect.records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION
 from ...detect.sink.records import MEASURES
-from ...memory.region import Region, RegionError
+from ...memory.region import Region
 
 NOTE = "archived"
 
@@ -34,8 +34,7 @@ def read_note(regions: Path, shard: int) -> PeriodNote | None:
     if not path.exists():
         return None
     region = Region.attach(path, NOTE, DISTRIBUTION_VERSION)
-    if region.shape() != _shape(len(region["at"]) if "at" in region else 0):
-        raise RegionError(f"{path}: its arrays are not those of a note of distributions")
+    region.require(_arrays(region.length("at")))
     generation, made_ns, number, until_ns = region["note"].tolist()
     counts = ShardCounts(
         shard,
@@ -54,7 +53,7 @@ def write_note(regions: Path, note: PeriodNote) -> None:
     counts = note.counts
     assert counts is not None
     path = regions / f"worker-{counts.shard}.{NOTE}"
-    region = Region.create(path.with_suffix(".next"), NOTE, DISTRIBUTION_VERSION, _shape(len(counts.at)))
+    region = Region.create(path.with_suffix(".next"), NOTE, DISTRIBUTION_VERSION, _arrays(len(counts.at)))
     region["note"][:] = counts.generation, counts.made_ns, note.number, note.until_ns
     region["at"][:] = counts.at
     region["rows"][:] = counts.rows
@@ -63,7 +62,7 @@ def write_note(regions: Path, note: PeriodNote) -> None:
     region.rename(path)
 
 
-def _shape(used: int) -> dict[str, tuple[np.dtype[Any], int]]:
+def _arrays(used: int) -> dict[str, tuple[np.dtype[Any], int]]:
     number = np.dtype(np.uint64)
     return {
         "note": (number, 4),

@@ -144,7 +144,7 @@ class Mode(ABC):
 
     def _shard_bytes(self) -> int:
         """Shared memory of one shard."""
-        from ...detect.distributions.region import shape_of
+        from ...detect.distributions.region import arrays_of
         from ...detect.flows.tables import memory_bytes
         from ...detect.records import EVENT
 
@@ -152,7 +152,7 @@ class Mode(ABC):
         total = memory_bytes(self.settings.detect) + history.ring_events * EVENT.itemsize
         total += history.evidence_bytes
         if self.counts_distributions:
-            arrays = shape_of(self.settings.distributions.queues).values()
+            arrays = arrays_of(self.settings.distributions.queues).values()
             total += sum(dtype.itemsize * length for dtype, length in arrays)
         return total
 
