@@ -9,13 +9,7 @@ struct original {
 	__u32 removed;       /* bytes that the frame lost */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct original);
-} originals SEC(".maps");
+TABLE(originals, 1, struct original);
 
 /* A redirect, and nothing else. */
 SEC("xdp")

@@ -12,6 +12,35 @@
  * needs. */
 #define KNOWN(variable) asm volatile("" : "+r"(variable))
 
+/* Maps. A table is an array that user space maps; a ring takes records to user space; scratch memory belongs to a CPU. */
+#define TABLE(name, entries, row)                                                                                      \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                      \
+		__uint(max_entries, entries);                                                                          \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                                     \
+		__type(key, __u32);                                                                                    \
+		__type(value, row);                                                                                    \
+	} name SEC(".maps")
+#define HASH(name, entries, from, to)                                                                                  \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_HASH);                                                                       \
+		__uint(max_entries, entries);                                                                          \
+		__type(key, from);                                                                                     \
+		__type(value, to);                                                                                     \
+	} name SEC(".maps")
+#define SCRATCH(name, memory)                                                                                          \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                                               \
+		__uint(max_entries, 1);                                                                                \
+		__type(key, __u32);                                                                                    \
+		__type(value, memory);                                                                                 \
+	} name SEC(".maps")
+#define RING(name, bytes)                                                                                              \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_RINGBUF);                                                                    \
+		__uint(max_entries, bytes);                                                                            \
+	} name SEC(".maps")
+
 /* Longest UDP payload that is passed up: that of a jumbo frame. */
 #define MAX_PAYLOAD 9216
 #define MAX_PROCESSORS 256

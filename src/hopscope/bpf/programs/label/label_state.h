@@ -15,21 +15,8 @@
 /* Set before the program is loaded: take times and random numbers from `inputs`. */
 const volatile __u32 is_test = 0;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct label_control);
-} label_control SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_PROCESSORS);
-	__type(key, __u32);
-	__type(value, struct label_counters);
-} label_counters SEC(".maps");
+TABLE(label_control, 1, struct label_control);
+TABLE(label_counters, MAX_PROCESSORS, struct label_counters);
 
 /* Row in `label_ports` by the number of an interface. Row 0: not a port. */
 struct {
@@ -39,42 +26,13 @@ struct {
 	__type(value, __u32);
 } label_rows SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_LABEL_PORTS);
-	__type(key, __u32);
-	__type(value, struct label_port);
-} label_ports SEC(".maps");
+TABLE(label_ports, MAX_LABEL_PORTS, struct label_port);
 
 /* Two tables of probabilities, in 2^-53: one is in use, the other may be written. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 2 * MAX_CHANCES);
-	__type(key, __u32);
-	__type(value, __u64);
-} label_chances SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_LABEL_FLOWS);
-	__type(key, struct label_flow_key);
-	__type(value, struct label_flow);
-} label_flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} label_ring SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct label_inputs);
-} inputs SEC(".maps");
+TABLE(label_chances, 2 * MAX_CHANCES, __u64);
+HASH(label_flows, MAX_LABEL_FLOWS, struct label_flow_key, struct label_flow);
+RING(label_ring, 1 << 20);
+TABLE(inputs, 1, struct label_inputs);
 
 struct label_option {
 	__u8 next_header;
@@ -114,12 +72,7 @@ struct label_scratch {
 	__u8 block[BEFORE_ITEMS + MAX_COUNT * ITEM_BYTES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct label_scratch);
-} label_scratches SEC(".maps");
+SCRATCH(label_scratches, struct label_scratch);
 
 inlined int done(enum label_count what)
 {

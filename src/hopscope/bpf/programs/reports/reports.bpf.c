@@ -7,18 +7,10 @@
 #define CHUNK 64
 #define CHUNKS 8
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 25);
-} ring SEC(".maps");
+RING(ring, 1 << 25);
 
 /* Memory into which a CPU reads a datagram. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} scratches SEC(".maps");
+SCRATCH(scratches, struct scratch);
 
 /* Pass a datagram up; returns whether there was room. */
 inlined int send_up(struct scratch *scratch, __u32 source, __u64 received, __u32 marks)

@@ -4,15 +4,6 @@
 
 #include "shared.h"
 
-#define TABLE(name, entries, row)                                                                                      \
-	struct {                                                                                                       \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                      \
-		__uint(max_entries, entries);                                                                          \
-		__uint(map_flags, BPF_F_MMAPABLE);                                                                     \
-		__type(key, __u32);                                                                                    \
-		__type(value, row);                                                                                    \
-	} name SEC(".maps")
-
 /* Tags of a row of flows; 0: the flow is not in this table. */
 struct tags {
 	__u32 ways[16];

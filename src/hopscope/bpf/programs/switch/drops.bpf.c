@@ -25,21 +25,10 @@
 /* Whether the tracepoint also gives the receiving socket (Linux 6.11). */
 const volatile __u32 has_socket = 1;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct drop_control);
-} drop_control SEC(".maps");
+TABLE(drop_control, 1, struct drop_control);
 
 /* Packets of the watch list that were dropped, by reason. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 512);
-	__type(key, __u32);
-	__type(value, __u64);
-} drop_reasons SEC(".maps");
+HASH(drop_reasons, 512, __u32, __u64);
 
 struct drop_scratch {
 	__u64 due_ns; /* when the next report would be due if reports were evenly spread */
@@ -48,12 +37,7 @@ struct drop_scratch {
 	__u8 packet[WITH_INT];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct drop_scratch);
-} drop_scratches SEC(".maps");
+SCRATCH(drop_scratches, struct drop_scratch);
 
 struct dropped {
 	const __u8 *ip; /* its IP header */

@@ -12,28 +12,12 @@
 #define MAIN_WORDS 2      /* of the main contents of a report, before its metadata */
 #define MAX_REPORTED 1280 /* bytes of a packet in a report: its headers and all of its INT */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_PROCESSORS);
-	__type(key, __u32);
-	__type(value, struct switch_counters);
-} counters SEC(".maps");
+TABLE(counters, MAX_PROCESSORS, struct switch_counters);
 
 /* Reports on their way to the process that sends them: struct report_head, then an individual report (Telemetry Report
  * 2.0, 3.2). */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, REPORT_RING_BYTES);
-} reports SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct switch_sender);
-} sender SEC(".maps");
+RING(reports, REPORT_RING_BYTES);
+TABLE(sender, 1, struct switch_sender);
 
 inlined struct switch_counters *own_counters(void)
 {

@@ -11,21 +11,10 @@
 #define REST_ROOM 16384 /* a power of two, for the verifier */
 #define NO_VALUE 0xffffffff
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct switch_control);
-} control SEC(".maps");
+TABLE(control, 1, struct switch_control);
 
 /* Interfaces by their index. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_PORTS);
-	__type(key, __u32);
-	__type(value, struct switch_port);
-} ports SEC(".maps");
+HASH(ports, MAX_PORTS, __u32, struct switch_port);
 
 /* Memory in which a CPU builds bytes to be inserted, and keeps bytes that move. */
 struct scratch {
@@ -37,12 +26,7 @@ struct scratch {
 	__u8 rest[REST_ROOM];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} scratches SEC(".maps");
+SCRATCH(scratches, struct scratch);
 
 /* The interface through which a packet leaves, or NULL. */
 inlined struct switch_port *own_port(struct __sk_buff *skb)

@@ -6,13 +6,7 @@
 
 #include "switch.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct switch_watches);
-} watches SEC(".maps");
+TABLE(watches, 1, struct switch_watches);
 
 inlined int within(const __u32 *address, const __u32 *prefix, const __u32 *mask)
 {

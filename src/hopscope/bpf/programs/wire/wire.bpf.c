@@ -26,10 +26,7 @@
 #define PROTOCOL_OSPF 89
 #define PROTOCOL_VRRP 112
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 25);
-} ring SEC(".maps");
+RING(ring, 1 << 25);
 
 /* The output. */
 struct {
@@ -46,12 +43,7 @@ struct wire_scratch {
 	__u8 tail[CHUNK + 8];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct wire_scratch);
-} scratches SEC(".maps");
+SCRATCH(scratches, struct wire_scratch);
 
 struct wire_variables {
 	struct wire_control control;
