@@ -11,9 +11,15 @@ import os
 import sys
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..capture.errors import CaptureError
+from ..wire.records import Records
+from .hash_map import HashMap
 from .libbpf import library
+from .map_shape import mapped
 
 _BEFORE = 1 << 3  # BPF_F_BEFORE; without a reference: before all others
 _RAW_TRACEPOINT = 23  # BPF_TRACE_RAW_TP, of enum bpf_attach_type
@@ -174,6 +180,24 @@ def pinned(path: Path) -> int:
     if found < 0:
         raise CaptureError(f"{path}: {file_system_problem(path) or os.strerror(-found)}")
     return found
+
+
+def pinned_memory(path: Path, dtype: np.dtype[Any], rows: int = 1) -> Records:
+    """Memory of a pinned map with BPF_F_MMAPABLE, [rows]. Raises CaptureError."""
+    descriptor = pinned(path)
+    try:
+        return mapped(descriptor, dtype, rows, path)
+    finally:
+        os.close(descriptor)
+
+
+def pinned_entries(path: Path, key_bytes: int, value_bytes: int) -> dict[bytes, bytes]:
+    """Entries of a pinned map of the kind `hash`. Raises CaptureError."""
+    descriptor = pinned(path)
+    try:
+        return dict(HashMap(descriptor, key_bytes, value_bytes).items())
+    finally:
+        os.close(descriptor)
 
 
 def _opened(path: Path) -> int:

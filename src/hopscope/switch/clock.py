@@ -6,7 +6,6 @@ Chrony or ntpd tells the kernel the offset, 37 s; until then, usually soon after
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -15,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.log import logger
-from ..bpf.map_shape import mapped
-from ..bpf.tc import pinned
+from ..bpf.tc import pinned_memory
 from ..capture.errors import CaptureError
 from .labels.maps import LabelMaps
 from .layout import CONTROL
@@ -96,11 +94,7 @@ class ClockFollower:
 def _control(pins: Path) -> np.void:
     """CONTROL in the map that INT's programs read. Raises CaptureError."""
     try:
-        descriptor = pinned(pins / "control")
+        control: np.void = pinned_memory(pins / "control", CONTROL)[0]
+        return control
     except CaptureError as error:
         raise CaptureError(f"nothing is attached, or by an earlier version ({error})") from error
-    try:
-        control: np.void = mapped(descriptor, CONTROL, 1, pins / "control")[0]
-        return control
-    finally:
-        os.close(descriptor)

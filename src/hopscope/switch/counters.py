@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..bpf.layout import MAX_PROCESSORS
-from ..bpf.map_shape import mapped
-from ..bpf.tc import pinned
+from ..bpf.tc import pinned_memory
 from ..capture.errors import CaptureError
+from ..wire.records import Records
 from .layout import COUNTERS, SENDER, ReportCount, SwitchCount
 
 
@@ -32,21 +33,14 @@ class Counters:
 def read_counters(pins: Path) -> Counters:
     """Counters of the attached programs. Raises CaptureError if none is attached."""
     try:
-        descriptor = pinned(pins / "counters")
+        rows = pinned_memory(pins / "counters", COUNTERS, MAX_PROCESSORS)
     except CaptureError as error:
         raise CaptureError(f"nothing is attached: {error}") from error
-    sender = pinned(pins / "sender")
-    try:
-        return counters_of(descriptor, sender)
-    finally:
-        os.close(descriptor)
-        os.close(sender)
+    return counters_of(rows, pinned_memory(pins / "sender", SENDER)[0])
 
 
-def counters_of(counters: int, sender: int) -> Counters:
-    """Counters in two maps, given by their descriptors. Raises CaptureError."""
-    rows = mapped(counters, COUNTERS, MAX_PROCESSORS, "counters").copy()
-    (process,) = mapped(sender, SENDER, 1, "sender").copy()
+def counters_of(rows: Records, process: np.void) -> Counters:
+    """The counters in COUNTERS [processors] of the programs, and in SENDER."""
     packets, reports = rows["packets"].sum(axis=0), rows["reports"].sum(axis=0)
     sent = {
         ReportCount.SENT: int(process["reports"]),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import closing
 from pathlib import Path
 
 from ..bpf.build import DROPS_OBJECT
-from ..bpf.hash_map import HashMap
 from ..bpf.kernel_types import enumeration
 from ..bpf.libbpf import BpfObject
-from ..bpf.tc import attach_tracing, pinned
+from ..bpf.tc import attach_tracing, pinned_entries
 from ..capture.errors import CaptureError
 from .layout import DROP_CONTROL, SHARED
 from .settings import SwitchSettings
@@ -56,14 +54,10 @@ def drops(pins: Path) -> dict[str, int]:
     """
     if not (pins / REASONS).exists():
         return {}
-    descriptor = pinned(pins / REASONS)
-    try:
-        found = {
-            int.from_bytes(reason, sys.byteorder): int.from_bytes(number, sys.byteorder)
-            for reason, number in HashMap(descriptor, 4, 8).items()
-        }
-    finally:
-        os.close(descriptor)
+    found = {
+        int.from_bytes(reason, sys.byteorder): int.from_bytes(number, sys.byteorder)
+        for reason, number in pinned_entries(pins / REASONS, 4, 8).items()
+    }
     names = {number: name for name, number in enumeration("skb_drop_reason").items()}
     return {
         names.get(reason, f"reason_{reason}").removeprefix(_PREFIX).lower(): number

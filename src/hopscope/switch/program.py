@@ -14,6 +14,7 @@ import numpy as np
 from ..bpf.build import SWITCH_OBJECT
 from ..bpf.hash_map import HashMap
 from ..bpf.kernel_types import has_function
+from ..bpf.layout import MAX_PROCESSORS
 from ..bpf.libbpf import BpfObject
 from ..bpf.tc import Direction, file_system_problem, remove, run_at
 from ..capture.errors import CaptureError
@@ -26,7 +27,7 @@ from .drops import LINK, REASONS, attach_drops, detach_drops
 from .labels.layout import LabelCount
 from .labels.maps import LabelMaps
 from .labels.program import attach_labels, detach_labels
-from .layout import CONTROL, PORT, SENDER, SHARED, WATCHES, SwitchCount
+from .layout import CONTROL, COUNTERS, PORT, SENDER, SHARED, WATCHES, SwitchCount
 from .segments import check_segments
 from .settings import SwitchSettings
 from .watches import write
@@ -69,7 +70,14 @@ class SwitchProgram:
 
     def counters(self) -> Counters:
         """The programs' counters."""
-        return counters_of(self._object.descriptor("counters"), self._object.descriptor("sender"))
+        rows = self._object.memory("counters", MAX_PROCESSORS * COUNTERS.itemsize).view(COUNTERS)
+        return counters_of(rows, self._sender)
+
+    @property
+    def _sender(self) -> np.void:
+        """SENDER."""
+        sender: np.void = self._object.memory("sender", SENDER.itemsize).view(SENDER)[0]
+        return sender
 
     def counts(self) -> dict[SwitchCount, int]:
         """Packets by outcome."""
@@ -77,8 +85,7 @@ class SwitchProgram:
 
     def report(self) -> int:
         """Let the programs make reports for two seconds; returns the descriptor of the ring of reports."""
-        sender = self._object.memory("sender", SENDER.itemsize).view(SENDER)[0]
-        sender["alive_ns"] = time.monotonic_ns()
+        self._sender["alive_ns"] = time.monotonic_ns()
         return self._object.descriptor("reports")
 
     def leave(

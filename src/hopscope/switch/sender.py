@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bpf.map_shape import mapped
 from ..bpf.ring import FRAMES, BpfRing
-from ..bpf.tc import pinned
+from ..bpf.tc import pinned, pinned_memory
 from ..capture.errors import CaptureError
 from ..capture.udp.sender import UdpSender
 from ..wire.records import FRAME, FrameBatch, Records
@@ -52,7 +51,8 @@ class ReportSender:
         self.ring = pinned(pins / "reports")
         """Descriptor of the ring."""
         self._ring.map(self.ring, REPORT_RING_BYTES)
-        self._state = _state(pins)
+        self._state = pinned_memory(pins / "sender", SENDER)[0]
+        """Values that programs and `status` read, SENDER."""
         self._udp = UdpSender(host, port) if host else None
         self._also = also
         self._out = np.zeros(REPORT_RING_BYTES + FRAMES * GROUP_BYTES, np.uint8)
@@ -111,16 +111,6 @@ class ReportSender:
             self._udp.close()
         os.close(self.ring)
         self._lock.close()
-
-
-def _state(pins: Path) -> np.void:
-    """The process's values that programs and `status` read, SENDER."""
-    descriptor = pinned(pins / "sender")
-    try:
-        state: np.void = mapped(descriptor, SENDER, 1, pins / "sender")[0]
-        return state
-    finally:
-        os.close(descriptor)
 
 
 def _locked(pins: Path) -> socket.socket:

@@ -4,24 +4,26 @@ metrics.
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bpf.hash_map import HashMap
-from ..bpf.tc import pinned
+from ..bpf.tc import pinned_entries
 from .counters import Counters, read_counters
 from .drops import drops
 from .labels.layout import LabelCount
 from .layout import PORT
 from .program import label_counts
 from .settings import SwitchSettings
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,11 @@ class Snapshot:
 def take(settings: SwitchSettings) -> Snapshot:
     """The current counters. Raises CaptureError if nothing is attached."""
     counters, lost = read_counters(settings.pins), drops(settings.pins)
-    descriptor = pinned(settings.pins / "ports")
     ports = {}
-    try:
-        for key, value in HashMap(descriptor, 4, PORT.itemsize).items():
-            with suppress(OSError):  # the interface no longer exists
-                name = socket.if_indextoname(int.from_bytes(key, sys.byteorder))
-                ports[name] = np.frombuffer(value, PORT)[0]
-    finally:
-        os.close(descriptor)
+    for key, value in pinned_entries(settings.pins / "ports", 4, PORT.itemsize).items():
+        with suppress(OSError):  # the interface no longer exists
+            name = socket.if_indextoname(int.from_bytes(key, sys.byteorder))
+            ports[name] = np.frombuffer(value, PORT)[0]
     return Snapshot(time.monotonic(), counters, lost, dict(sorted(ports.items())), label_counts(settings))
 
 
@@ -99,52 +97,39 @@ def screen(before: Snapshot, now: Snapshot) -> str:
 def metrics(settings: SwitchSettings) -> str:
     """Counters and interfaces as Prometheus metrics (text format). Raises CaptureError."""
     from prometheus_client import generate_latest
-    from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.registry import Collector
 
     now = take(settings)
 
     class Families(Collector):
-        def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-            packets = CounterMetricFamily("hopscope_int_packets", "Packets by outcome.", labels=["result"])
-            reports = CounterMetricFamily("hopscope_int_reports", "Reports by outcome.", labels=["result"])
-            dropped = CounterMetricFamily(
-                "hopscope_int_drops", "Packets of the watch list that were dropped.", labels=["reason"]
-            )
-            for count, number in now.counters.packets.items():
-                packets.add_metric([count.label], number)
-            for report, number in now.counters.reports.items():
-                reports.add_metric([report.name.lower()], number)
-            for reason, number in now.drops.items():
-                dropped.add_metric([reason], number)
-            labels = CounterMetricFamily(
-                "hopscope_int_labels", "Packets by outcome of INT-label.", labels=["result"]
-            )
-            for label, number in now.labels.items():
-                labels.add_metric([label.label.removeprefix("label_")], number)
-            yield from (packets, reports, dropped, labels)
-            for name, help_, column, scale in (
-                ("hops", "Packets whose latency was measured.", "hops", 1.0),
-                ("latency_seconds", "Sum of the measured latencies.", "latency_ns", 1e-9),
-            ):
-                counter = CounterMetricFamily(f"hopscope_int_{name}", help_, labels=["interface"])
-                for interface, port in now.ports.items():
-                    counter.add_metric([interface], float(port[column]) * scale)
-                yield counter
-            queue = GaugeMetricFamily(
-                "hopscope_int_queue_packets",
-                "Packets in the queue, as last measured.",
-                labels=["interface"],
-            )
-            used = GaugeMetricFamily(
-                "hopscope_int_utilization_ratio", "Utilisation of the link.", labels=["interface"]
-            )
-            for interface, port in now.ports.items():
-                queue.add_metric([interface], float(port["queue"]))
-                if port["mbits"]:
-                    used.add_metric([interface], float(port["utilization"]) / 10_000)
-            yield from (queue, used)
+        def collect(self) -> Iterator[Metric]:
+            return _families(now)
 
-    registry = CollectorRegistry()
-    registry.register(Families())
-    return generate_latest(registry).decode()
+    return generate_latest(Families()).decode()
+
+
+def _families(now: Snapshot) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    packets = {count.label: number for count, number in now.counters.packets.items()}
+    reports = {count.name.lower(): number for count, number in now.counters.reports.items()}
+    labels = {count.label.removeprefix("label_"): number for count, number in now.labels.items()}
+    ports = now.ports.items()
+    hops = {name: port["hops"] for name, port in ports}
+    latencies = {name: port["latency_ns"] * 1e-9 for name, port in ports}
+    queues = {name: port["queue"] for name, port in ports}
+    used = {name: port["utilization"] / 10_000 for name, port in ports if port["mbits"]}
+    for kind, name, text, label, values in (
+        (CounterMetricFamily, "packets", "Packets by outcome.", "result", packets),
+        (CounterMetricFamily, "reports", "Reports by outcome.", "result", reports),
+        (CounterMetricFamily, "drops", "Packets of the watch list that were dropped.", "reason", now.drops),
+        (CounterMetricFamily, "labels", "Packets by outcome of INT-label.", "result", labels),
+        (CounterMetricFamily, "hops", "Packets whose latency was measured.", "interface", hops),
+        (CounterMetricFamily, "latency_seconds", "Sum of the measured latencies.", "interface", latencies),
+        (GaugeMetricFamily, "queue_packets", "Packets in the queue, as last measured.", "interface", queues),
+        (GaugeMetricFamily, "utilization_ratio", "Utilisation of the link.", "interface", used),
+    ):
+        family = kind(f"hopscope_int_{name}", text, labels=[label])
+        for each, value in values.items():
+            family.add_metric([each], float(value))
+        yield family

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bpf.map_shape import mapped
-from ..bpf.tc import pinned
+from ..bpf.tc import pinned_memory
 from ..capture.errors import CaptureError
 from ..settings.watch import WatchSettings, prefix
 from ..wire.records import Records
@@ -95,16 +94,12 @@ def _prefix(address: bytes, mask: bytes) -> str:
 def _mapped(pins: Path) -> Iterator[np.void]:
     """The pinned map, WATCHES, locked so that only one process has it at a time."""
     try:
-        descriptor = pinned(pins / "watches")
+        (watches,) = pinned_memory(pins / "watches", WATCHES)
     except CaptureError as error:
         raise CaptureError(f"nothing is attached: {error}") from error
-    try:
-        rows = mapped(descriptor, WATCHES, 1, pins / "watches")
-    finally:
-        os.close(descriptor)
     folder = os.open(pins, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        yield rows[0]
+        yield watches
     finally:
         os.close(folder)
