@@ -29,8 +29,8 @@ from hopscope.export.positions import Positions
 from hopscope.export.run import run
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
-from support.event_make import Events
-from support.http_receiver import Receiver
+from support.events.event_make import Events
+from support.servers.http_receiver import Receiver
 
 NAME = "pager"
 STEPS_PER_SECOND = 20

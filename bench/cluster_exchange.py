@@ -31,7 +31,7 @@ from hopscope.runtime.pipeline.steps import HandOver
 from hopscope.wire.dialect import DEFAULT, Clock
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Link, Records, ReportBatch
-from support.server_process import NatsServer
+from support.servers.server_process import NatsServer
 
 POSTCARDS, BLOCK = 2048, 900
 MEMBERS = ("c1", "c2", "c3")

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.fabric.load import Load
 from hopscope.present.collector_state import CollectorState
-from support.cluster_servers import ClusterServers
-from support.collector_process import Collector
+from support.processes.collector_process import Collector
+from support.servers.cluster_servers import ClusterServers
 
 BATCH = 2048
 SENDER, WORKER = 0, 1

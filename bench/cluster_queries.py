@@ -28,9 +28,9 @@ from hopscope.cluster.connection import MEMBER, MORE, Connection
 from hopscope.cluster.membership.members import MemberRecord, Registration
 from hopscope.cluster.queries.client import ASK
 from hopscope.fabric.load import Load
-from support.cluster import make, settings_of
-from support.collector_process import Collector
-from support.server_process import NatsServer
+from support.cluster.members import make, settings_of
+from support.processes.collector_process import Collector
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 CLUSTER = "bench"

@@ -16,7 +16,7 @@ from hopscope.present.fabric.live import LiveFabric
 from hopscope.present.fabric.view import network_of, shown, view_object
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from support.fabric_state import FabricCollector
+from support.events.fabric_state import FabricCollector
 
 CASES = (("leaf-spine:4x16", 2_000), ("fat-tree:16", 20_000), ("fat-tree:32", 100_000))
 """Topologies with 20, 320 and 1,280 switches, and their live flows."""

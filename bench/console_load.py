@@ -26,7 +26,7 @@ from hopscope.capture.udp.listener import UdpSender
 from hopscope.runtime.supervisor.process import Supervisor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from support.browser import PROGRAMS, Browser, Chromium
+from support.processes.browser import PROGRAMS, Browser, Chromium
 
 FLOWS = 100_000
 RATE = 50_000

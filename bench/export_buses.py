@@ -15,10 +15,10 @@ from harness import exports
 from harness.common import Bench
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from support.bus_make import bus_sender
-from support.event_make import Events, random_events
-from support.redis_server import RedisServer
-from support.server_process import KafkaServer, MqttServer, NatsCluster, NatsServer
+from support.events.event_make import Events, random_events
+from support.servers.bus_make import bus_sender
+from support.servers.redis_server import RedisServer
+from support.servers.server_process import KafkaServer, MqttServer, NatsCluster, NatsServer
 
 REPLICATED = "nats, 3 replicas"
 PROGRAMS = {

@@ -22,8 +22,8 @@ from hopscope.export.sender import Sender
 from hopscope.settings.destinations.databases.influx import InfluxSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from support.event_make import Events, random_events
-from support.server_process import InfluxServer, VictoriaMetrics
+from support.events.event_make import Events, random_events
+from support.servers.server_process import InfluxServer, VictoriaMetrics
 
 Server = InfluxServer | VictoriaMetrics
 SERVERS: dict[str, type[InfluxServer] | type[VictoriaMetrics]] = {

@@ -21,7 +21,7 @@ from hopscope.base.process.control_client import ControlError
 from hopscope.export.counters import read_counters
 from hopscope.export.positions import Positions
 from hopscope.history.follow import EventFollower
-from support.collector_process import Collector, Load
+from support.processes.collector_process import Collector, Load
 
 REPORTS = 3500
 """Reports per second: each causes three or four events with the lowest limits."""

@@ -22,10 +22,10 @@ from hopscope.export.otlp.log_records import LogEncoder
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
 
-from support.bus_make import bus_sender
-from support.event_make import Events, random_events
-from support.otlp_receiver import Rotel
-from support.server_process import free_port
+from support.events.event_make import Events, random_events
+from support.servers.bus_make import bus_sender
+from support.servers.otlp_receiver import Rotel
+from support.servers.server_process import free_port
 
 RECORDS = 5000
 

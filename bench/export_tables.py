@@ -18,11 +18,11 @@ from harness import exports
 from harness.common import Bench
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from support.clickhouse_server import ClickHouseServer, ClickHouseToday
-from support.event_make import Events, random_events
-from support.event_rows import table_sender
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.events.event_make import Events, random_events
+from support.events.event_rows import table_sender
+from support.servers.clickhouse_server import ClickHouseServer, ClickHouseToday
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 
 Destination = tuple[str, dict[str, Any]]
 """A kind, and its settings."""

@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["hopscope.wire"]):
     from hopscope.wire.decode.plain import decode_plain
     from hopscope.wire.dialect import DIALECTS
     from hopscope.wire.records import FRAME, FrameBatch, Link
-    from support.corpus import corpus
+    from support.packets.corpus import corpus
 
 LINKS = tuple(Link)
 PACKETS = 0x80

@@ -18,7 +18,7 @@ from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History, Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from support.event_make import Events, random_events
+from support.events.event_make import Events, random_events
 
 SEGMENT = 1_000_000
 FLOWS = 100_000

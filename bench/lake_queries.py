@@ -27,9 +27,9 @@ from hopscope.settings.lake import LakeSettings
 from hopscope.wire.address import address
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from support.event_make import Events
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.events.event_make import Events
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 
 MEMBERS = 3
 COMMIT = 100_000

@@ -23,11 +23,11 @@ from hopscope.lake.maintenance import maintain
 from hopscope.lake.status import read_status
 from hopscope.lake.writer import LakeWriter
 from hopscope.settings.lake import LakeSettings
-from support.event_make import Events, random_events
-from support.lake_make import in_bucket, lake_settings
-from support.lake_member import LakeMember
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.cluster.lake_make import in_bucket, lake_settings
+from support.cluster.lake_member import LakeMember
+from support.events.event_make import Events, random_events
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 
 WRITER = """
 import sys

@@ -17,7 +17,7 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import FrameBatch, Link
-from support.int_packets import Workload
+from support.packets.int_packets import Workload
 
 BATCH, FEWEST, MOST = 4096, 16, 96
 """Reports of a batch; batches of a case."""

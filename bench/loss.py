@@ -28,7 +28,7 @@ from hopscope.runtime.processes.worker import Receiver, Worker, detector_of, dia
 from hopscope.settings.collector import Settings
 from hopscope.settings.detect import DetectSettings
 from hopscope.wire.records import FRAME, FrameBatch, Link
-from support.int_packets import IntPackets, Workload
+from support.packets.int_packets import IntPackets, Workload
 
 ADDRESS, PORT = "192.0.2.1", 32766
 BUFFER = 2**20

@@ -29,8 +29,8 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import FrameBatch, Link
-from support.corpus import Seed, captured, corpus
-from support.mutants import Difference, Mutator, compare, decks, insane, single
+from support.packets.corpus import Seed, captured, corpus
+from support.packets.mutants import Difference, Mutator, compare, decks, insane, single
 
 AGREE_BLOCK, ALONE_BLOCK, ALONE_TASK = 500, 8192, 64
 """Mutants of a block, and blocks of a task."""

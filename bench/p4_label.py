@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.testbed.namespaces import delete
 from hopscope.wire.label.codec import read_blocks
 from hopscope.wire.label.layout import LABEL_PORT, LabelItem
-from support.bmv2 import PREFIX, Switch, available, cable, quiet_namespace, raw_socket
+from support.network.bmv2 import PREFIX, Switch, available, cable, quiet_namespace, raw_socket
 
 LEAVES, SPINES, HOSTS = 2, 1, 2
 """One spine, so that a packet has one path in both networks: of one switch or three. 8 ports have traffic."""

@@ -17,7 +17,7 @@ from harness.figures import Sheet, Stated, legend
 from harness.sink import CHUNK, Rates, above, measure, operations, settings
 from hopscope.detect.sink.records import SINK_EVENT_VERSION
 from hopscope.memory.ring import RingReader, attach_ring
-from support.int_packets import Workload
+from support.packets.int_packets import Workload
 
 DOCS = Path(__file__).parents[1] / "docs" / "images" / "sink"
 NAMES = {1: "node id", 2: "+ latency", 3: "+ occupancy", 4: "+ utilisation"}

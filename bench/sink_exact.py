@@ -28,8 +28,7 @@ from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import ReportBatch
-from support.int_packets import IntPackets, Workload
-from support.sink_truth import (
+from support.events.sink_truth import (
     Differences,
     Flows,
     Histograms,
@@ -38,6 +37,7 @@ from support.sink_truth import (
     differences,
     limits_for,
 )
+from support.packets.int_packets import IntPackets, Workload
 
 BATCH = 4096
 BLOCK = 1 << 16

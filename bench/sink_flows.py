@@ -28,7 +28,7 @@ from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import PlainDecoder
 from hopscope.wire.dialect import DEFAULT
-from support.int_packets import IntPackets, Workload
+from support.packets.int_packets import IntPackets, Workload
 
 BATCH = 4096
 DIALECT = replace(DEFAULT, packets=True)

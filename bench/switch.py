@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.switch.layout import SwitchCount
 from hopscope.switch.program import SwitchProgram
 from hopscope.switch.settings import SwitchSettings
-from support.packet_cases import Packet
+from support.packets.packet_cases import Packet
 
 LO, MTU = 1, 9000
 ITEMS = ("node_id", "interfaces", "hop_latency", "egress_timestamp")

@@ -22,7 +22,7 @@ from hopscope.bpf.build import compile_program
 from hopscope.bpf.wire_heads import WireHeads
 from hopscope.bpf.wire_layout import WireCount
 from hopscope.bpf.wire_program import WireProgram
-from support.int_packets import IntPackets, Workload
+from support.packets.int_packets import IntPackets, Workload
 
 SOURCE = Path(__file__).with_name("wire.bpf.c")
 FLOWS = 64

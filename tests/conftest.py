@@ -16,9 +16,9 @@ from hypothesis import settings
 
 from hopscope.base.kernels.kernel_cache import cache_folder
 from support import uncompiled
-from support.browser import PROGRAMS, Browser, Chromium
-from support.clean_install import install
-from support.redis_server import RedisServer
+from support.processes.browser import PROGRAMS, Browser, Chromium
+from support.processes.clean_install import install
+from support.servers.redis_server import RedisServer
 from support.unchanged import Unchanged
 
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
@@ -92,7 +92,7 @@ def namespace(tool: Callable[..., str]) -> Iterator[Any]:
     tool("ip")
     if os.geteuid() != 0:
         pytest.skip("a packet socket and a network namespace need root")
-    from support.veth import Namespace  # scapy takes a second
+    from support.network.veth import Namespace  # scapy takes a second
 
     try:
         made = Namespace(f"hopscope-test-{os.getpid()}")

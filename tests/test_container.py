@@ -13,7 +13,7 @@ import yaml
 from compose_spec import PyCompose
 
 from hopscope.settings.configuration.file import load
-from support.command import hopscope
+from support.processes.command import hopscope
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "deploy/container"

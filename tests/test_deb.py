@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from support.other_root import UNAVAILABLE, run_in_other_root
+from support.processes.other_root import UNAVAILABLE, run_in_other_root
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs/guides/first-dashboard.md"
@@ -32,7 +32,7 @@ cd /given
 """
 """For what a copy of Debian's files lacks: a network, systemd, a terminal. The demo is a small one."""
 ANSWERED = """
-PYTHONPATH=/given /usr/lib/hopscope/bin/python3 -m support.dashboard_answers \\
+PYTHONPATH=/given /usr/lib/hopscope/bin/python3 -m support.servers.dashboard_answers \\
     http://127.0.0.1:8428 /etc/grafana/provisioning $demo || { tail /tmp/demo /tmp/database; exit 1; }
 kill -INT $demo
 wait $demo || true
@@ -198,9 +198,9 @@ def test_the_package_is_installed_used_and_purged(
     subprocess.run([*words, "--compress=none", "--no-bytecode"], check=True, stdout=subprocess.DEVNULL)
     shutil.rmtree(built / "stage")
     (tmp_path / "root").mkdir()
-    (built / "support").mkdir()
-    for name in ("__init__", "dashboard_answers", "grafana", "waiting"):
-        shutil.copy(ROOT / f"tests/support/{name}.py", built / "support")
+    (built / "support" / "servers").mkdir(parents=True)
+    for name in ("__init__", "waiting", "servers/__init__", "servers/dashboard_answers", "servers/grafana"):
+        shutil.copy(ROOT / f"tests/support/{name}.py", built / "support" / f"{name}.py")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
     done = run_in_other_root(STAND_INS + commands + ANSWERED + USE, built, tmp_path / "root")
     if done.returncode == UNAVAILABLE:

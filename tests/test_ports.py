@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.server_process import free_port
+from support.servers.server_process import free_port
 
 OTHER = """
-from support import server_process as process
+from support.servers import server_process as process
 process._PORTS = [{0}] * 999_999 + [*process._PORTS]
 print(process.free_port())
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.veth import Namespace
+from support.network.veth import Namespace
 
 ROOT = Path(__file__).parents[1]
 UNITS = ROOT / "deploy/systemd"

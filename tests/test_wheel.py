@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.runtime.warmup import STEPS
-from support.clean_install import environment, run
+from support.processes.clean_install import environment, run
 from support.waiting import HANG_SECONDS
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]

@@ -9,8 +9,8 @@ import numpy as np
 from hopscope.direct import theory
 from hopscope.direct.primitives.postcarding import PostcardingLayout
 from hopscope.direct.stores.store import WRITES, Store
-from support.direct_measured import filled, keys_of
-from support.direct_postcards import Sender, complete_share
+from support.direct.direct_measured import filled, keys_of
+from support.direct.direct_postcards import Sender, complete_share
 
 from .figures import Sheet, Stated, legend, percent
 

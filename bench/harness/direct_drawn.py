@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hopscope.direct import theory
-from support.dart_reports import expected, found_by_reports
+from support.direct.dart_reports import expected, found_by_reports
 
 from .figures import COLORS, Sheet, Stated, legend, percent
 

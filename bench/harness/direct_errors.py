@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hopscope.direct import theory
-from support.direct_measured import filled
+from support.direct.direct_measured import filled
 
 from .figures import Sheet, Stated, legend
 

@@ -16,7 +16,7 @@ from hopscope.direct.primitives.append import AppendLayout
 from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.wire.dta.forms import Form
 from hopscope.wire.records import Records
-from support.direct_measured import filled, keys_of
+from support.direct.direct_measured import filled, keys_of
 
 from .common import median
 from .direct import KEY_WRITE, Draw, Feed, Work, translating, uniform

@@ -9,7 +9,7 @@ import numpy as np
 from hopscope.direct import theory
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.key_write import Variant
-from support.direct_measured import Filler, Tally, filled
+from support.direct.direct_measured import Filler, Tally, filled
 
 from .figures import COLORS, Sheet, Stated, legend, percent
 

@@ -13,7 +13,7 @@ from hopscope.fabric.labelling.theory.plan import ITEM_BYTES, OPTION_BYTES
 from hopscope.fabric.ports import Topology
 from hopscope.fabric.topology import parse_topology
 from hopscope.settings.label import LabellingSettings
-from support.limited_links import QUEUE, lost
+from support.network.limited_links import QUEUE, lost
 
 from . import label_counts
 from .figures import Sheet, Stated, legend, percent

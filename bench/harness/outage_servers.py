@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from hopscope.export.buses.format import read_block
-from support.clickhouse_server import ClickHouse, ClickHouseServer, ClickHouseToday
-from support.postgres_server import PostgresServer
-from support.redis_server import RedisServer
-from support.s3_server import S3Server
-from support.server_process import InfluxServer, KafkaServer, MqttServer, NatsServer
+from support.servers.clickhouse_server import ClickHouse, ClickHouseServer, ClickHouseToday
+from support.servers.postgres_server import PostgresServer
+from support.servers.redis_server import RedisServer
+from support.servers.s3_server import S3Server
+from support.servers.server_process import InfluxServer, KafkaServer, MqttServer, NatsServer
 
 Numbers = npt.NDArray[np.uint64]
 WEED = str(Path(sys.executable).with_name("weed"))

@@ -16,7 +16,7 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FrameBatch, Records
 from hopscope.wire.rewrite.strip_batch import Stripper
-from support.int_packets import IntPackets, Workload
+from support.packets.int_packets import IntPackets, Workload
 
 from .common import median
 

@@ -19,7 +19,7 @@ from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.rings import SinkEvents
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.decode.decoder import Decoder
-from support.int_packets import IntPackets, Workload
+from support.packets.int_packets import IntPackets, Workload
 
 CONTEXT = multiprocessing.get_context("spawn")
 BLOCK, BURST = 4096, 256

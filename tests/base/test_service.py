@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.base.process.service import Service
-from support.service_manager import ServiceManager
+from support.servers.service_manager import ServiceManager
 
 
 @pytest.fixture

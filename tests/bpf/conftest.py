@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hopscope.bpf.program import XdpProgram
-from support.xdp_make import Filtering, built, clear, loaded
+from support.packets.xdp_make import Filtering, built, clear, loaded
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 
 from hopscope.detect.counters import INDEX, attach_counters
 from hopscope.history.query import History
-from support.collector_process import Collector
-from support.veth import Namespace
+from support.network.veth import Namespace
+from support.packets.xdp_make import SETTINGS, built, traffic
+from support.processes.collector_process import Collector
 from support.waiting import eventually
-from support.xdp_make import SETTINGS, built, traffic
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(900)]
 Row = dict[str, str]

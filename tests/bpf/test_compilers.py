@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hopscope.bpf.build import compile_programs
 from hopscope.bpf.libbpf import BpfObject
-from support.xdp_make import built
+from support.packets.xdp_make import built
 
 
 def test_the_kernel_takes_what_clang_19_compiles(tool: Callable[..., str], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FRAME, Flag, FrameBatch, Link, ReportBatch
-from support.xdp_make import Filtering, clear, detected, differences, frames_of, unlike
+from support.packets.xdp_make import Filtering, clear, detected, differences, frames_of, unlike
 
 pytestmark = pytest.mark.kernel
 OUTER = "ffffffffffff0200000000010800 4500{:04x}0000000040110000c0000201c0000202 00077ffe{:04x}0000"

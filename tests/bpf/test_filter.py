@@ -21,10 +21,10 @@ from hopscope.detect.records import EVENT, INLINE_HOPS, WAYS, Kind, Metric
 from hopscope.detect.thresholds import set_limits
 from hopscope.settings.limits import ThresholdSettings
 from hopscope.wire.records import Link
-from support import xdp_make
-from support.corpus import corpus
-from support.mutants import Mutator
-from support.xdp_make import (
+from support.packets import xdp_make
+from support.packets.corpus import corpus
+from support.packets.mutants import Mutator
+from support.packets.xdp_make import (
     INT_PORT,
     ON_PORT,
     SETTINGS,

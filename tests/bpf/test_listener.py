@@ -14,9 +14,9 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from hopscope.bpf.listener import XdpListener
 from hopscope.capture.errors import CaptureError
 from hopscope.settings.listen import ListenSettings
-from support.veth import Namespace
+from support.network.veth import Namespace
+from support.packets.xdp_make import built
 from support.waiting import HANG_SECONDS
-from support.xdp_make import built
 
 pytestmark = pytest.mark.kernel
 ETHERNET = Ether(dst="ff:ff:ff:ff:ff:ff")

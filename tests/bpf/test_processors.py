@@ -19,7 +19,7 @@ from hopscope.detect.counters import INDEX
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import ReportBatch
-from support.xdp_make import SETTINGS, Filtering, built, frames_of
+from support.packets.xdp_make import SETTINGS, Filtering, built, frames_of
 
 pytestmark = pytest.mark.kernel
 DRIVER = Path(__file__).parents[2] / "bench" / "xdp.bpf.c"

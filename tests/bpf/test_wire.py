@@ -14,11 +14,11 @@ from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import Carrier, Hop, Link
 from oracle.ifa import IfaForm, insert_ifa
 from oracle.insert import Checksums, Form, insert_int
-from support.corpus import corpus
-from support.mutants import Mutator
-from support.packet_cases import Packet
-from support.wire_make import PACKETS, XDP_PASS, XDP_REDIRECT, Wire
-from support.xdp_make import built, frames_of
+from support.packets.corpus import corpus
+from support.packets.mutants import Mutator
+from support.packets.packet_cases import Packet
+from support.packets.wire_make import PACKETS, XDP_PASS, XDP_REDIRECT, Wire
+from support.packets.xdp_make import built, frames_of
 
 pytestmark = pytest.mark.kernel
 HOPS = [Hop(node_id=1, hop_latency=7), Hop(node_id=2, hop_latency=9)]

@@ -26,10 +26,10 @@ from hopscope.settings.sink import SinkReportSettings, SinkSettings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import Carrier, Hop
 from oracle.insert import Form, insert_int
-from support.veth import Namespace, received, taken, unfinished
+from support.network.veth import Namespace, received, taken, unfinished
+from support.packets.wire_make import PACKETS
+from support.packets.xdp_make import built
 from support.waiting import HANG_SECONDS, eventually
-from support.wire_make import PACKETS
-from support.xdp_make import built
 
 pytestmark = pytest.mark.kernel
 _ALL_PROTOCOLS, MTU = 3, 1500

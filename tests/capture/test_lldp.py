@@ -10,8 +10,8 @@ from scapy.contrib.lldp import LLDPDUChassisID, LLDPDUEndOfLLDPDU, LLDPDUPortID,
 from scapy.layers.l2 import Ether
 
 from hopscope.control.neighbours import LocalPorts, SwitchPorts
-from support.namespaces import clear_abandoned
-from support.veth import Namespace
+from support.network.namespaces import clear_abandoned
+from support.network.veth import Namespace
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")]

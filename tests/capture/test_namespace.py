@@ -11,7 +11,7 @@ import pytest
 from hopscope.capture.claim import claim
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.udp.sender import UdpSender
-from support.veth import Namespace
+from support.network.veth import Namespace
 
 
 def test_one_claim(namespace: Namespace) -> None:

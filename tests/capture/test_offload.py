@@ -15,8 +15,8 @@ from hopscope.capture.errors import CaptureError
 from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.capture.ring import offload
 from hopscope.capture.ring.offload import features, prepare
-from support.veth import Namespace, received, run, unfinished
-from support.wire_cases import frame_batch
+from support.network.veth import Namespace, received, run, unfinished
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -18,7 +18,7 @@ from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.capture.sockets import bind_share
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import Link
-from support.veth import Namespace
+from support.network.veth import Namespace
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel

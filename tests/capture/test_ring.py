@@ -15,7 +15,7 @@ from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring.listener import RingListener
 from hopscope.capture.sockets import bind_share
 from hopscope.settings.listen import ListenSettings
-from support.veth import BROADCAST, FOREIGN, Namespace, received, unfinished
+from support.network.veth import BROADCAST, FOREIGN, Namespace, received, unfinished
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel

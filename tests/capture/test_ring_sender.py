@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring.listener import RingSender
-from support.veth import BROADCAST, Namespace, taken
+from support.network.veth import BROADCAST, Namespace, taken
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.kernel

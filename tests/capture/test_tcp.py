@@ -18,8 +18,8 @@ from hopscope.capture.tcp.listener import TcpListener
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Link
-from support import ipfix_make
-from support.ipfix_make import message, record, set_of, template
+from support.packets import ipfix_make
+from support.packets.ipfix_make import message, record, set_of, template
 from support.waiting import eventually
 
 pytestmark = pytest.mark.kernel

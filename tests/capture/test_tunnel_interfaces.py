@@ -11,9 +11,9 @@ import pytest
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT
-from support.by_hand import ethernet, group, int_2, ipv4, single, u32, udp
-from support.veth import Namespace, received, run
-from support.wire_cases import frame_batch
+from support.network.veth import Namespace, received, run
+from support.packets.by_hand import ethernet, group, int_2, ipv4, single, u32, udp
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.e2e
 ENDS = ("local", "192.0.2.2", "remote", "192.0.2.1")

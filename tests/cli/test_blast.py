@@ -22,7 +22,7 @@ from hopscope.settings.listen import ListenSettings
 from hopscope.settings.source import parse
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.records import Flag, Records
-from support.command import hopscope, run
+from support.processes.command import hopscope, run
 from support.waiting import eventually
 
 pytestmark = pytest.mark.kernel

@@ -15,9 +15,9 @@ from hopscope.cli.cluster import config
 from hopscope.cluster.configuration import Configuration, Configurations, Limits
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.membership.members import MemberRecord, Registration
-from support.cluster import make, settings_of
-from support.command import Run
-from support.server_process import NatsServer, free_port
+from support.cluster.members import make, settings_of
+from support.processes.command import Run
+from support.servers.server_process import NatsServer, free_port
 
 GOOD = MemberRecord(
     "c1", "x" * 32, address="http://192.0.2.1:8080", version="1.0", lag_events=1200, lag_seconds=4.0
@@ -51,7 +51,7 @@ def connection(given: tuple[str, ...]) -> Iterator[Connection]:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """A command in a wide terminal, without settings of this machine."""
-    from support import command
+    from support.processes import command
 
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)

@@ -18,10 +18,10 @@ from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.routes import routes_of
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from support import command
-from support.cluster import Member, make, running, settings_of
-from support.direct_make import as_bytes, dta
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of
+from support.direct.direct_make import as_bytes, dta
+from support.processes import command
+from support.servers.server_process import NatsServer
 
 pytestmark = pytest.mark.kernel
 SPEC = "paths=key-write,slots=4096,collectors=16"

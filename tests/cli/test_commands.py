@@ -28,9 +28,9 @@ from hopscope.settings.configuration.file import load
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
-from support import command
-from support.command import Run
-from support.small_disk import fill, small_disk
+from support.processes import command
+from support.processes.command import Run
+from support.processes.small_disk import fill, small_disk
 
 SMALL = ("--set", "detect.flow_rows=16", "--set", "detect.ports=64", "--set", "detect.sources=16")
 

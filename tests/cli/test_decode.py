@@ -30,8 +30,8 @@ from hopscope.fabric.topology import parse_topology
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
-from support.by_hand import ethernet, ipv4, pcap, udp
-from support.command import hopscope
+from support.packets.by_hand import ethernet, ipv4, pcap, udp
+from support.processes.command import hopscope
 from support.waiting import HANG_SECONDS
 
 HEAVY = (

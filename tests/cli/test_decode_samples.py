@@ -12,10 +12,10 @@ import pytest
 
 import hopscope as library
 from hopscope.detect.records import Kind, Metric
-from support import ipfix_make, sflow_make
-from support.by_hand import ethernet, ipv4, outer, pcap, udp
-from support.command import hopscope
-from support.ipfix_make import message, packet_9, record, set_of, template
+from support.packets import ipfix_make, sflow_make
+from support.packets.by_hand import ethernet, ipv4, outer, pcap, udp
+from support.packets.ipfix_make import message, packet_9, record, set_of, template
+from support.processes.command import hopscope
 
 pytestmark = pytest.mark.kernel
 FLOW = {"src": "198.51.100.1", "dst": "203.0.113.9", "proto": 17, "sport": 4000, "dport": 53}

@@ -19,8 +19,8 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.memory import running
 from hopscope.rdma.notices import NOTICES_FILE, Notifier, create_notices
 from hopscope.settings.collector import Settings
-from support.command import hopscope
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
+from support.processes.command import hopscope
 
 pytestmark = pytest.mark.kernel
 run = partial(hopscope, "direct")

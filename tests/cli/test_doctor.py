@@ -29,7 +29,7 @@ from hopscope.serve import readiness
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
-from support.command import hopscope
+from support.processes.command import hopscope
 
 pytestmark = pytest.mark.kernel
 SETTINGS = Settings.model_validate({"detect": {"flow_rows": 16, "ports": 64, "sources": 16}})

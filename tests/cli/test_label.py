@@ -16,10 +16,10 @@ from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.codec import push_label
 from hopscope.wire.label.layout import LabelItem, PublishedItem
 from hopscope.wire.label.records import LABEL
-from support.by_hand import ethernet, ipv4, udp
-from support.label_cases import probe
-from support.packet_cases import Packet
-from support.wire_cases import frame_batch
+from support.packets.by_hand import ethernet, ipv4, udp
+from support.packets.label_cases import probe
+from support.packets.packet_cases import Packet
+from support.packets.wire_cases import frame_batch
 
 ITEMS = (LabelItem(1, 2, 3, 1000, 40, 50), LabelItem(4, 5, 6, 2000, 70, 80))
 

@@ -15,8 +15,8 @@ from hopscope.runtime.supervisor.control import ControlServer
 from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.file import load
-from support import command
-from support.command import Run
+from support.processes import command
+from support.processes.command import Run
 
 CONFIGURED: dict[str, Any] = {
     "sink": {"enabled": True},

@@ -11,7 +11,7 @@ from hopscope.memory.data_folder import DataFolder
 from hopscope.operators.codes import Codes
 from hopscope.operators.database import Database
 from hopscope.runtime.supervisor.control import ControlServer
-from support.command import run
+from support.processes.command import run
 
 PAGE = "http://127.0.0.1:8099/"
 

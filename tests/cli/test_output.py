@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hopscope.cli.output.printer import MEASURED, RED, Format, Printer, cell
 from hopscope.present.events import when
 from hopscope.present.spreadsheet import escape_formula
-from support.command import hopscope
+from support.processes.command import hopscope
 
 ROWS = [{"name": "a", "count": 5, "rest": None}, {"name": "bcd", "count": 12345, "more": True}]
 

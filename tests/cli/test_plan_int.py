@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support import command
-from support.command import Run
+from support.processes import command
+from support.processes.command import Run
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from hopscope.base.errors import HopscopeError
 from hopscope.base.quantities import bit_rate, per_second, seconds
-from support import command
-from support.command import Run
+from support.processes import command
+from support.processes.command import Run
 
 
 @pytest.fixture

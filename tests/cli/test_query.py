@@ -17,7 +17,7 @@ from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import event_cells
 from hopscope.settings.history import HistorySettings
-from support.command import hopscope
+from support.processes.command import hopscope
 
 run = partial(hopscope, "query")
 

@@ -15,7 +15,7 @@ from hopscope.detect.distributions.region import Distributions, log_edges
 from hopscope.detect.records import BINS, DISTRIBUTED
 from hopscope.history.writing.periods import PeriodArchive
 from hopscope.settings.sink import DistributionSettings
-from support.command import hopscope
+from support.processes.command import hopscope
 
 START = 1_700_000_000_000_000_000
 

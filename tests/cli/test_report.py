@@ -16,7 +16,7 @@ from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from support.monitor_traffic import TREE, seen
+from support.events.monitor_traffic import TREE, seen
 
 pytestmark = pytest.mark.kernel
 

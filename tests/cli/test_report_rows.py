@@ -13,8 +13,8 @@ from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import Carrier, Layer, ReportBatch
 from oracle.encode import encode_scalar
-from support.by_hand import ethernet, ipv4, outer, u32, udp
-from support.wire_cases import frame_batch, frames_of
+from support.packets.by_hand import ethernet, ipv4, outer, u32, udp
+from support.packets.wire_cases import frame_batch, frames_of
 
 MD = bytes.fromhex("1809 0011 21000108 8000 5453 8000 4000")
 """cablelabs: shim and header; the source's MAC address is at the bottom of the stack."""

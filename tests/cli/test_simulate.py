@@ -20,7 +20,7 @@ from hopscope.base.names import Names
 from hopscope.capture.pcap.reader import read
 from hopscope.cli.simulate.command import parse_rate
 from hopscope.wire.decode.plain import decode_plain
-from support.command import hopscope
+from support.processes.command import hopscope
 from support.waiting import HANG_SECONDS
 
 QUICK = ("--flows", "100", "--rate", "2000", "--duration", "0.1")

@@ -11,8 +11,8 @@ import pytest
 from hopscope.capture.pcap.reader import read
 from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.wire.craft.frames import craft
-from support import command
-from support.command import Run
+from support.processes import command
+from support.processes.command import Run
 
 SMALL = (
     "--set", "detect.flow_rows=16", "--set", "detect.ports=64", "--set", "detect.sources=16",

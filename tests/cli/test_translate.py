@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command import hopscope
+from support.processes.command import hopscope
 
 pytestmark = pytest.mark.e2e
 HOPSCOPE = [sys.executable, "-m", "hopscope"]

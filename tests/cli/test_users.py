@@ -12,7 +12,7 @@ from hopscope.operators import passwords
 from hopscope.operators.audit import Audit
 from hopscope.operators.database import Database
 from hopscope.operators.users import Users
-from support.command import run
+from support.processes.command import run
 
 
 @pytest.fixture(autouse=True)

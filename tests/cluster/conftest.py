@@ -12,10 +12,10 @@ from hopscope.capture.udp.listener import UdpSender
 from hopscope.cluster.status import read_status
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
-from support.cluster import make, settings_of
+from support.cluster.members import make, settings_of
+from support.cluster.three_members import EVENTS, SENT, Three, reports
 from support.forgotten import collect_forgotten
-from support.server_process import NatsServer
-from support.three_members import EVENTS, SENT, Three, reports
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 _NUMBERS = itertools.count(1)

@@ -14,10 +14,10 @@ import pytest
 from hopscope.cluster.connection import ClusterError, Connection
 from hopscope.cluster.membership.members import Directory
 from hopscope.settings.collector import Settings
-from support.cluster import Member, make, running, settings_of
-from support.nats_accounts import Accounts
-from support.server_process import NatsCluster, NatsServer
-from support.tls import Files
+from support.cluster.members import Member, make, running, settings_of
+from support.servers.nats_accounts import Accounts
+from support.servers.server_process import NatsCluster, NatsServer
+from support.servers.tls import Files
 from support.waiting import eventually
 
 SECRET = "s3cret-of-nats"

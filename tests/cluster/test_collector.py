@@ -15,9 +15,9 @@ import pytest
 from hopscope.base.process.control_client import request
 from hopscope.cluster.status import read_status
 from hopscope.present.collector_state import CollectorState
-from support.collector_process import Collector, Load
-from support.command import hopscope
-from support.server_process import NO_TLS, NatsServer
+from support.processes.collector_process import Collector, Load
+from support.processes.command import hopscope
+from support.servers.server_process import NO_TLS, NatsServer
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.e2e

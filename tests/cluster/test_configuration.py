@@ -15,9 +15,9 @@ from hopscope.base.process.control_client import RejectedError, request
 from hopscope.cluster.configuration import Configuration, Configurations, ConflictError, Limits, merged
 from hopscope.cluster.configuration_applier import ConfigurationApplier
 from hopscope.cluster.connection import ClusterError, Connection
-from support.cluster import Member, make, running, settings_of, with_nats
-from support.control_end import ControlEnd, control_end
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of, with_nats
+from support.processes.control_end import ControlEnd, control_end
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 Start = Callable[..., tuple[Member, ControlEnd]]

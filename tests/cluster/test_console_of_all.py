@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.browser import Browser
-from support.three_members import NAMES, Three
+from support.cluster.three_members import NAMES, Three
+from support.processes.browser import Browser
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]

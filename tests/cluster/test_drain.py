@@ -27,8 +27,8 @@ from hopscope.memory.data_folder import read_owner
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve.readiness import components, drained
 from hopscope.settings.collector import Settings
-from support.cluster import Member, make, running, settings_of, with_nats
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of, with_nats
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 

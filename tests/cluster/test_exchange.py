@@ -43,7 +43,7 @@ from hopscope.runtime.processes.detector import Detector
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import HOP, REPORT, Flag, Records, ReportBatch
-from support.detect_make import Hop, Report, batch, flow_key
+from support.events.detect_make import Hop, Report, batch, flow_key
 
 pytestmark = pytest.mark.kernel
 MEMBERS = ("c.1", "c2", "c3")

@@ -20,8 +20,8 @@ from hopscope.cluster.membership.overview import read_overview
 from hopscope.cluster.membership.part import Membership, place_of
 from hopscope.cluster.process import Condition
 from hopscope.serve import readiness
-from support.cluster import Member, make, running, settings_of, with_nats
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of, with_nats
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 

@@ -26,9 +26,9 @@ from hopscope.history.query import History
 from hopscope.history.reading.filters import Flow
 from hopscope.history.sandbox.query import SqlError
 from hopscope.history.writing.journal import JournalWriter
-from support.cluster import Member, make, running, settings_of
-from support.event_make import Events, random_events
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of
+from support.events.event_make import Events, random_events
+from support.servers.server_process import NatsServer
 
 NAMES = ("c1", "c2", "c3")
 FLOWS = 12

@@ -18,7 +18,7 @@ from hopscope.detect.moved import CORRECTION, SPACE, CorrectionReader, Correctio
 from hopscope.serve.models.overview import Overview, Points
 from hopscope.serve.routes import show
 from hopscope.settings.detect import DetectSettings
-from support.detect_make import Report, batch, path
+from support.events.detect_make import Report, batch, path
 
 T0 = 1_700_000_000
 MEMBERS = ("a", "b", "c")

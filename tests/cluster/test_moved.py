@@ -27,9 +27,9 @@ from hopscope.detect.moved import (
 from hopscope.detect.records import EVENT, Kind
 from hopscope.settings.detect import DetectSettings
 from hopscope.wire.records import Records
-from support.cluster import Member, make, running, settings_of
-from support.detect_make import T0, Report, batch, flow_key, path
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of
+from support.events.detect_make import T0, Report, batch, flow_key, path
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 SECOND = 10**9

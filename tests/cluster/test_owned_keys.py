@@ -32,9 +32,9 @@ from hopscope.serve.server import bind, run, url_of
 from hopscope.settings.collector import Settings
 from hopscope.settings.direct import CLUSTER, DirectSettings, NicSettings, TranslatorSettings
 from hopscope.wire.dta.forms import Form
-from support.direct_make import as_bytes, dta
-from support.loopback import own_host
-from support.server_process import NO_TLS
+from support.direct.direct_make import as_bytes, dta
+from support.network.loopback import own_host
+from support.servers.server_process import NO_TLS
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.kernel

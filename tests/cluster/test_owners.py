@@ -24,9 +24,9 @@ from hopscope.cluster.owners.table import (
 )
 from hopscope.cluster.shares import assign
 from hopscope.settings.direct import TranslatorSettings
-from support import command
-from support.cluster import Member, make, running, settings_of
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of
+from support.processes import command
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 SECOND = 1_000_000_000

@@ -17,10 +17,10 @@ import pytest
 from hopscope.cluster.connection import MEMBER
 from hopscope.cluster.queries.parts import NAME, PART, STATUS
 from hopscope.serve.routes.history.sql import CLUSTER
-from support.cluster import with_nats
-from support.command import hopscope
-from support.server_process import NO_TLS
-from support.three_members import ANSWER_SECONDS, NAMES, Three, by, text
+from support.cluster.members import with_nats
+from support.cluster.three_members import ANSWER_SECONDS, NAMES, Three, by, text
+from support.processes.command import hopscope
+from support.servers.server_process import NO_TLS
 from support.waiting import eventually
 
 pytestmark = pytest.mark.e2e

@@ -26,8 +26,8 @@ from hopscope.cluster.queries.parts import (
     split,
 )
 from hopscope.cluster.queries.server import AT_ONCE, MOST_WAITING, QueryServer
-from support.cluster import Member, make, running, settings_of, with_nats
-from support.server_process import NatsServer
+from support.cluster.members import Member, make, running, settings_of, with_nats
+from support.servers.server_process import NatsServer
 from support.waiting import HANG_SECONDS
 
 LARGE = np.random.default_rng(1).bytes(3_000_000)

@@ -21,7 +21,7 @@ from hopscope.cluster.membership import route
 from hopscope.cluster.membership.route import Probe, Route
 from hopscope.testbed.ecmp import SERVICE, EcmpNetwork
 from hopscope.testbed.namespaces import inside
-from support.bgp import Router
+from support.network.bgp import Router
 from support.waiting import eventually
 
 PORT = 8080

@@ -18,9 +18,9 @@ from hopscope.history.follow import EventFollower
 from hopscope.lake.catalog import Lake, LakeError
 from hopscope.present.collector_state import CollectorState
 from hopscope.settings.lake import LakeSettings
-from support.cluster_servers import ClusterServers
-from support.collector_process import Collector
-from support.server_process import NO_TLS
+from support.processes.collector_process import Collector
+from support.servers.cluster_servers import ClusterServers
+from support.servers.server_process import NO_TLS
 from support.waiting import eventually
 
 pytestmark = pytest.mark.e2e

@@ -24,8 +24,8 @@ from hopscope.export.kinds import check_exports, destination_class, places
 from hopscope.export.sender import Sender
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
-from support.bus_make import need, timed_events
-from support.server_process import NatsCluster
+from support.servers.bus_make import need, timed_events
+from support.servers.server_process import NatsCluster
 from support.waiting import HANG_SECONDS, eventually
 
 EVENTS, BLOCK = 3000, 50

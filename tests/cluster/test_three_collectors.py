@@ -23,9 +23,9 @@ from hopscope.detect.report_queue import attach_queue
 from hopscope.memory.rings import newest
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, Link, Records, ReportBatch
-from support.cluster import make, settings_of
-from support.collector_process import Collector
-from support.server_process import NO_TLS, NatsServer
+from support.cluster.members import make, settings_of
+from support.processes.collector_process import Collector
+from support.servers.server_process import NO_TLS, NatsServer
 from support.waiting import eventually
 
 pytestmark = pytest.mark.e2e

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.tshark import Tshark
+from support.packets.tshark import Tshark
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from hopscope.wire.versions import IFA
-from support.corpus import Seed, corpus
-from support.tshark import Tshark
+from support.packets.corpus import Seed, corpus
+from support.packets.tshark import Tshark
 
 HOP_FIELDS = ("node_id", "hop_latency", "queue_id", "queue_occupancy", "ingress_port", "egress_port")
 

@@ -22,7 +22,7 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.telemetry.int_header import pull_md, pull_shim
 from oracle.report import pull_report_0_5
 from oracle.report_metadata import pull_metadata_0_5
-from support.wire_cases import assert_same, frame_batch, read_capture
+from support.packets.wire_cases import assert_same, frame_batch, read_capture
 
 pytestmark = pytest.mark.shared
 

@@ -17,7 +17,7 @@ from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import PlainDecoder, decode_plain
 from hopscope.wire.dialect import DIALECTS
-from support.by_hand import FLOW, Report, ethernet, ipv4, outer, pcap, tcp, u32, u64, udp
+from support.packets.by_hand import FLOW, Report, ethernet, ipv4, outer, pcap, tcp, u32, u64, udp
 
 pytestmark = pytest.mark.kernel
 

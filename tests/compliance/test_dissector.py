@@ -18,8 +18,8 @@ from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.dta import layout
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.fields import Header
-from support.by_hand import STACK_2, ethernet, group, int_2, ipv4, ipv6, outer, single, udp
-from support.tshark import (
+from support.packets.by_hand import STACK_2, ethernet, group, int_2, ipv4, ipv6, outer, single, udp
+from support.packets.tshark import (
     Tshark,
     assert_agrees,
     assert_capture_agrees,
@@ -28,7 +28,7 @@ from support.tshark import (
     reports,
     value_of,
 )
-from support.wire_cases import frame_batch, frames_of, read_capture, report_batches
+from support.packets.wire_cases import frame_batch, frames_of, read_capture, report_batches
 
 SPEC = DIALECTS["spec"]
 

@@ -19,9 +19,9 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carrier, Hop
 from oracle.int_header import pull_header, pull_stack, row_fields
-from support.by_hand import STACK_2, ethernet, int_0_5, int_1_0, int_2, ipv4, tcp, udp
-from support.tshark import Tshark, assert_hops, assert_int, reports
-from support.wire_cases import frame_batch
+from support.packets.by_hand import STACK_2, ethernet, int_0_5, int_1_0, int_2, ipv4, tcp, udp
+from support.packets.tshark import Tshark, assert_hops, assert_int, reports
+from support.packets.wire_cases import frame_batch
 
 FRAMES = 300
 """Per dialect."""

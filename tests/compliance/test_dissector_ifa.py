@@ -15,10 +15,10 @@ from hopscope.wire.dialect import DEFAULT, DIALECTS
 from hopscope.wire.wireshark.dissector import dissector
 from oracle.ifa import IfaForm, insert_ifa
 from oracle.insert import insert_int
-from support.packet_cases import TUNNELS, Packet
-from support.strip_cases import HOPS, SPEC, mutants
-from support.tshark import Tshark, assert_capture_agrees
-from support.wire_cases import frame_batch
+from support.packets.packet_cases import TUNNELS, Packet
+from support.packets.strip_cases import HOPS, SPEC, mutants
+from support.packets.tshark import Tshark, assert_capture_agrees
+from support.packets.wire_cases import frame_batch
 
 PACKETS = replace(DIALECTS["spec"], packets=True)
 FORMS = (IfaForm(), IfaForm(nodes=0), IfaForm(nodes=31), IfaForm(inband=False))

@@ -22,10 +22,10 @@ from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FrameBatch, Link, Records
 from oracle.dta import encode_dta_scalar, parse_scalar
 from oracle.dta_codec import DtaAck, DtaReport, pull_dta, push_ack
-from support.by_hand import ethernet, ipv4, ipv6, udp
-from support.dta_cases import any_report, payload
-from support.tshark import Tshark, fields, value_of
-from support.wire_cases import frame_batch, frames_of, read_capture
+from support.packets.by_hand import ethernet, ipv4, ipv6, udp
+from support.packets.dta_cases import any_report, payload
+from support.packets.tshark import Tshark, fields, value_of
+from support.packets.wire_cases import frame_batch, frames_of, read_capture
 
 NAMES = {
     "redundancy": "redundancy", "counter": "counter", "listID": "list", "seqnum": "sequence",

@@ -16,7 +16,7 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from oracle.decode import decode_scalar
-from support.by_hand import (
+from support.packets.by_hand import (
     FLOW,
     Report,
     ethernet,
@@ -30,7 +30,7 @@ from support.by_hand import (
     u32,
     udp,
 )  # fmt: skip
-from support.wire_cases import assert_same, frame_batch
+from support.packets.wire_cases import assert_same, frame_batch
 
 pytestmark = pytest.mark.kernel
 

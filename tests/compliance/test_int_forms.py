@@ -17,7 +17,7 @@ from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.layout import Item
 from hopscope.wire.records import HOP, Carrier
 from hopscope.wire.telemetry import int_header
-from support.int_cases import Compiled, Result, scalar
+from support.packets.int_cases import Compiled, Result, scalar
 
 pytestmark = pytest.mark.kernel
 CARRIERS = [one for one in Carrier if one not in (Carrier.NONE, Carrier.IPV6_OPTION, Carrier.IP_PROTOCOL)]

@@ -14,7 +14,7 @@ from hopscope.wire import layout
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, Carrier, Have, IntFlag
-from support.int_cases import Compiled, Result, scalar
+from support.packets.int_cases import Compiled, Result, scalar
 
 pytestmark = pytest.mark.kernel
 PAYLOAD = b"what follows INT"

@@ -20,8 +20,8 @@ from hopscope.wire.records import HOP, REPORT, Records
 from hopscope.wire.telemetry import ioam
 from oracle.ioam import read_extensions, read_ioam
 from oracle.row import Row
-from support.ioam_cases import OPTIONS, extension, hostile, ipv6, option_areas, packet
-from support.wire_cases import frame_batch
+from support.packets.ioam_cases import OPTIONS, extension, hostile, ipv6, option_areas, packet
+from support.packets.wire_cases import frame_batch
 
 REPORT_NAMES, HOP_NAMES = REPORT.names or (), HOP.names or ()
 ROOM = 70

@@ -16,11 +16,11 @@ from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.label.as_json import label_objects
 from hopscope.wire.label.codec import LabelFlow, push_flow, push_label, read_labels, restore
 from hopscope.wire.label.layout import LabelItem, PublishedItem
-from support.by_hand import ethernet, ipv4, udp
-from support.label_cases import probe
-from support.packet_cases import Packet
-from support.tshark import Pairs, Tshark, fields, value_of, values_of
-from support.wire_cases import frame_batch
+from support.packets.by_hand import ethernet, ipv4, udp
+from support.packets.label_cases import probe
+from support.packets.packet_cases import Packet
+from support.packets.tshark import Pairs, Tshark, fields, value_of, values_of
+from support.packets.wire_cases import frame_batch
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from hopscope.wire.address import address, number_of
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Link, Records
 from hopscope.wire.sflow.decoder import SflowDecoder
-from support import ipfix_make, sflow_make
-from support.by_hand import ethernet, ipv4, ipv6, tcp, udp
+from support.packets import ipfix_make, sflow_make
+from support.packets.by_hand import ethernet, ipv4, ipv6, tcp, udp
+from support.packets.wire_cases import frame_batch
 from support.waiting import HANG_SECONDS
-from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -16,7 +16,7 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.records import Link
 from oracle.decode import decode_scalar
-from support.by_hand import (
+from support.packets.by_hand import (
     PATH_2,
     SIMPLE,
     STACK_2,
@@ -30,8 +30,8 @@ from support.by_hand import (
     u32,
     udp,
 )
-from support.tshark import Tshark, assert_capture_agrees
-from support.wire_cases import assert_same, frame_batch
+from support.packets.tshark import Tshark, assert_capture_agrees
+from support.packets.wire_cases import assert_same, frame_batch
 
 pytestmark = pytest.mark.kernel
 

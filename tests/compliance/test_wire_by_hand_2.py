@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from support.by_hand import (
+from support.packets.by_hand import (
     FLOW,
     FLOW_6,
     FLOW_TCP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.by_hand import (
+from support.packets.by_hand import (
     EXTENSIONS,
     FLOW,
     PATH_2,

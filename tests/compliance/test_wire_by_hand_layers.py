@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from support.by_hand import (
+from support.packets.by_hand import (
     EXTENSIONS,
     ONES,
     PATH_2,

@@ -14,7 +14,7 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link, ReportBatch
-from support.wire_cases import assert_same, frame_batch, frames_of, read_capture, report_batches
+from support.packets.wire_cases import assert_same, frame_batch, frames_of, read_capture, report_batches
 
 pytestmark = pytest.mark.kernel
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

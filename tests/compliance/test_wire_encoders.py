@@ -18,7 +18,7 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, FrameBatch, Link, Mode, ReportBatch
 from oracle.encode import encode_scalar
-from support.wire_cases import frames_of, report_batches
+from support.packets.wire_cases import frames_of, report_batches
 
 pytestmark = pytest.mark.kernel
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

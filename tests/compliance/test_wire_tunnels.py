@@ -17,7 +17,7 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.records import Layer, Link
-from support.by_hand import (
+from support.packets.by_hand import (
     EXTENSIONS,
     PATH_2,
     STACK_2,
@@ -32,7 +32,7 @@ from support.by_hand import (
     u32,
     udp,
 )
-from support.wire_cases import assert_same, frame_batch
+from support.packets.wire_cases import assert_same, frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.collector_process import Collector
+from support.processes.collector_process import Collector
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 

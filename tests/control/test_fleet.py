@@ -24,7 +24,7 @@ from hopscope.settings.collector import Settings
 from hopscope.settings.label import LabellingSettings
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.records import LABEL
-from support.switch_driver import MemoryDriver
+from support.network.switch_driver import MemoryDriver
 from support.waiting import eventually
 
 MS = 1_000_000

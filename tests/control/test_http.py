@@ -22,8 +22,8 @@ from hopscope.settings.agent import AgentSettings
 from hopscope.settings.label import LabellingSettings, TrackedFlowSettings
 from hopscope.settings.switches import HttpSwitchSettings
 from hopscope.settings.watch import WatchSettings
-from support.switch_driver import MemoryDriver, gone
-from support.tls import Files
+from support.network.switch_driver import MemoryDriver, gone
+from support.servers.tls import Files
 from support.waiting import eventually
 
 TOKEN = "a-token-of-a-switch"

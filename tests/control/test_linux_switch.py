@@ -25,12 +25,12 @@ from hopscope.switch.labels.maps import LabelMaps
 from hopscope.switch.watches import read_watches, replace_watches
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.records import LABEL
-from support.collector_process import Collector
-from support.command import run as hopscope
-from support.namespaces import clear_abandoned
-from support.veth import Namespace, run
+from support.network.namespaces import clear_abandoned
+from support.network.veth import Namespace, run
+from support.packets.xdp_make import built
+from support.processes.collector_process import Collector
+from support.processes.command import run as hopscope
 from support.waiting import HANG_SECONDS, eventually
-from support.xdp_make import built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.geteuid() != 0, reason="programs at tc need root")]
 SOURCES = Path(__file__).parents[2] / "src"

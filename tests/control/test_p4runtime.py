@@ -18,8 +18,8 @@ from hopscope.control.state import SwitchState, changed, difference
 from hopscope.settings.label import LabellingSettings, TrackedFlowSettings
 from hopscope.settings.switches import P4RuntimeSwitchSettings
 from hopscope.settings.watch import WatchSettings
-from support.p4runtime_server import P4Device, p4info
-from support.tls import Files
+from support.servers.p4runtime_server import P4Device, p4info
+from support.servers.tls import Files
 from support.waiting import eventually
 
 RULE = WatchSettings(destination="192.0.2.0/24", port=5001)

@@ -10,7 +10,7 @@ from hopscope.control.driver import StandbyError
 from hopscope.control.reconcile import Reconciler
 from hopscope.control.state import SwitchState
 from hopscope.settings.watch import WatchSettings
-from support.switch_driver import MemoryDriver, gone
+from support.network.switch_driver import MemoryDriver, gone
 from support.waiting import eventually
 
 WATCH = (WatchSettings(port=5001),)

@@ -17,7 +17,7 @@ from grafana_foundation_sdk.models import units
 
 from hopscope.dashboards.panel import Panel, Plot, Source
 from hopscope.dashboards.provisioning import DASHBOARDS
-from support.command import hopscope
+from support.processes.command import hopscope
 
 PANELS = [panel for dashboard in DASHBOARDS for panel in dashboard.panels]
 UNITS = {value for name, value in vars(units).items() if name[0].isupper() and isinstance(value, str)}

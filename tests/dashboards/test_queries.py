@@ -23,11 +23,11 @@ from hopscope.history.files.journal_file import read_journals
 from hopscope.settings.destinations.databases.clickhouse import ClickHouseSettings
 from hopscope.settings.destinations.databases.influx import InfluxMetricsSettings, InfluxSettings
 from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
-from support import grafana
-from support.clickhouse_server import ClickHouseToday
-from support.demo_collector import ROUND_SECONDS, DemoCollector, demo_collector
-from support.grafana import Asked, Database, Row, View
-from support.server_process import InfluxServer, PrometheusServer, ServerProcess, VictoriaMetrics
+from support.processes.demo_collector import ROUND_SECONDS, DemoCollector, demo_collector
+from support.servers import grafana
+from support.servers.clickhouse_server import ClickHouseToday
+from support.servers.grafana import Asked, Database, Row, View
+from support.servers.server_process import InfluxServer, PrometheusServer, ServerProcess, VictoriaMetrics
 from support.waiting import eventually
 
 SOURCES = {

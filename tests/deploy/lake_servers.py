@@ -12,8 +12,8 @@ from pathlib import Path
 from deploy.nats_servers import DEPLOY, certificates
 from hopscope.settings.configuration.file import load
 from hopscope.settings.lake import LakeSettings
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 
 PASSWORDS = {"HOPSCOPE_OWNER": "owner's", "HOPSCOPE_MEMBER": "member's"}
 STRANGER = '{"Version": "2012-10-17", "Statement": []}'

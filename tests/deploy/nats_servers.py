@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from hopscope.settings.cluster import ClusterSettings
-from support.server_process import NatsServer, free_port
+from support.servers.server_process import NatsServer, free_port
 from support.waiting import eventually
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy/cluster"

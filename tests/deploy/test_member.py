@@ -10,8 +10,8 @@ import pytest
 from deploy.lake_servers import LakeServers
 from deploy.nats_servers import DEPLOY, ClusterServers
 from hopscope.lake.catalog import Lake
-from support.collector_process import Collector, Load
-from support.command import hopscope
+from support.processes.collector_process import Collector, Load
+from support.processes.command import hopscope
 from support.waiting import eventually
 
 pytestmark = pytest.mark.e2e

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from oracle import detect
-from support import detect_make
+from support.events import detect_make
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.wire.decode.plain import PlainDecoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Carrier
-from support.int_packets import BITMAPS, HIGHEST, IntPackets, Workload, keys, nodes, popularity
+from support.packets.int_packets import BITMAPS, HIGHEST, IntPackets, Workload, keys, nodes, popularity
 
 pytestmark = pytest.mark.kernel
 

@@ -10,7 +10,7 @@ from hopscope.detect.report_queue import CLOSED, QueueReader, QueueWriter, creat
 from hopscope.memory.region import Region
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import ReportBatch
-from support.detect_make import T0, Hop, Report, batch
+from support.events.detect_make import T0, Hop, Report, batch
 
 CLOCK = Clock(unit_ns=8, bits=32, comparable=True)
 

@@ -14,8 +14,8 @@ from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Have, Link
 from hopscope.wire.versions import IPFIX, SFLOW
-from support.ipfix_make import FLOW, message, packet_9, record, set_of, template
-from support.wire_cases import frame_batch
+from support.packets.ipfix_make import FLOW, message, packet_9, record, set_of, template
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 SETTINGS = DetectSettings(

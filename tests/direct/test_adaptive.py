@@ -12,7 +12,7 @@ from hopscope.direct.stores.store import Store
 from hopscope.direct.theory import optimum
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -18,8 +18,8 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
-from support.append_make import Bench, appended, numbers
-from support.direct_make import as_bytes
+from support.direct.append_make import Bench, appended, numbers
+from support.direct.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 

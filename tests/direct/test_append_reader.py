@@ -14,7 +14,7 @@ from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListRe
 from hopscope.direct.primitives.append_reader import Start
 from hopscope.direct.stores.store import Store
 from hopscope.rdma.records import VerbBlock
-from support.append_make import Bench, Plain, appended, numbers
+from support.direct.append_make import Bench, Plain, appended, numbers
 
 pytestmark = pytest.mark.kernel
 

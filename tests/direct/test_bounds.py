@@ -27,7 +27,7 @@ from hopscope.rdma.records import COUNT, PAYLOAD, Verb, VerbBlock
 from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import Records
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

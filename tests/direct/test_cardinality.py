@@ -19,7 +19,7 @@ from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from oracle import direct as twins
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -31,8 +31,8 @@ from hopscope.serve.server import bind, run, url_of
 from hopscope.settings.collector import Settings
 from hopscope.settings.direct import DirectSettings
 from hopscope.settings.serve import ServeSettings
-from support.direct_make import as_bytes, dta
-from support.tls import Files
+from support.direct.direct_make import as_bytes, dta
+from support.servers.tls import Files
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel

@@ -15,8 +15,8 @@ from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.records import Verb
 from hopscope.wire.address import number_of
-from support.dart_reporter import DartReporter
-from support.direct_make import as_bytes, dta
+from support.direct.dart_reporter import DartReporter
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

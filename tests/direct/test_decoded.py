@@ -19,7 +19,7 @@ from hopscope.switch.observations import observations_of
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
-from support.monitor_traffic import TREE, seen
+from support.events.monitor_traffic import TREE, seen
 
 pytestmark = pytest.mark.kernel
 FLOW = "0a0000010a00000206005001bb"

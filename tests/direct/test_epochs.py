@@ -24,7 +24,7 @@ from hopscope.direct.stores.store import WRITES, Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.memory.region import Region, RegionError
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 SPEC = StoreSpec("flows", KeyWriteLayout(slots=1 << 10, copies=2))

@@ -11,7 +11,7 @@ import pytest
 from hopscope.direct.hashing import POLYNOMIALS, Hashing, checksums_of, collectors_of, slots_of
 from hopscope.direct.primitives.key_write import KeyWriteLayout
 from oracle import hashing as twin
-from support.direct_make import as_bytes
+from support.direct.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 

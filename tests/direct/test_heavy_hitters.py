@@ -15,7 +15,7 @@ from hopscope.direct.translation.heavy_hitters import ROWS, WIDTH, HeavyHitters
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.reasons import DtaReason
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 SECOND = 1_000_000_000

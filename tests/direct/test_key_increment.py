@@ -26,7 +26,7 @@ from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
 from oracle import hashing as twin
 from oracle.dta import parse_scalar
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -18,8 +18,8 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
 from oracle.key_write import KeyWrite
-from support.dart_reporter import DartReporter
-from support.direct_make import as_bytes, dta
+from support.direct.dart_reporter import DartReporter
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -24,7 +24,7 @@ from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.observation import OBSERVATION, TCP
 from hopscope.wire.reasons import DtaReason
-from support.monitor_traffic import columns, fed, flows_of, seen
+from support.events.monitor_traffic import columns, fed, flows_of, seen
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]

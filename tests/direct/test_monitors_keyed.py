@@ -16,7 +16,7 @@ from hopscope.direct.primitives.postcarding import PathVerdict, PostcardingWrite
 from hopscope.direct.stores.answers import Status
 from hopscope.wire.observation import ACK, SYN
 from hopscope.wire.records import Records
-from support.monitor_traffic import SWITCHES, columns, fed, flows_of, lossy, observation, seen, ways
+from support.events.monitor_traffic import SWITCHES, columns, fed, flows_of, lossy, observation, seen, ways
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]

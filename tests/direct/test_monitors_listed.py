@@ -22,7 +22,7 @@ from hopscope.fabric.queueing import LinkModel
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.observation import ACK, FIN, SYN
-from support.monitor_traffic import TREE, columns, fed, flows_of, lossy, observation, seen, ways
+from support.events.monitor_traffic import TREE, columns, fed, flows_of, lossy, observation, seen, ways
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]

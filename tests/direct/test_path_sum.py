@@ -14,7 +14,7 @@ from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import Records
 from oracle import direct as twins
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -15,8 +15,8 @@ from hopscope.direct.stores.store import Store, StoreError
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
-from support.direct_make import as_bytes, dta
-from support.postcard_make import BLANK, MISSING, Bench, Plain, cards, paths
+from support.direct.direct_make import as_bytes, dta
+from support.direct.postcard_make import BLANK, MISSING, Bench, Plain, cards, paths
 
 pytestmark = pytest.mark.kernel
 

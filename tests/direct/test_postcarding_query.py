@@ -23,8 +23,8 @@ from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from oracle import direct as twins
-from support.direct_make import as_bytes
-from support.postcard_make import BLANK, MISSING, Bench, cards, paths
+from support.direct.direct_make import as_bytes
+from support.direct.postcard_make import BLANK, MISSING, Bench, cards, paths
 
 pytestmark = pytest.mark.kernel
 

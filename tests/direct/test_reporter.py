@@ -17,7 +17,7 @@ from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from oracle.dta import parse_scalar
 from oracle.dta_codec import DtaAck, push_ack
-from support.direct_make import as_bytes
+from support.direct.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 NUMBERED = [Form.THREE, Form.SIZED]

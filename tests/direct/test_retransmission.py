@@ -25,7 +25,7 @@ from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch
-from support.direct_make import as_bytes
+from support.direct.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 

@@ -26,7 +26,7 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import Verb, VerbBlock
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, Records
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -17,9 +17,9 @@ from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.dta.records import DTA
-from support.dart_reports import expected, found_by_reports
-from support.direct_measured import KEY_BYTES, Tally, filled, keys_of
-from support.direct_postcards import Paths, complete_share
+from support.direct.dart_reports import expected, found_by_reports
+from support.direct.direct_measured import KEY_BYTES, Tally, filled, keys_of
+from support.direct.direct_postcards import Paths, complete_share
 
 pytestmark = pytest.mark.kernel
 SLOTS = 1 << 16

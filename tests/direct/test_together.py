@@ -17,7 +17,7 @@ from hopscope.direct.translation.routes import RouteError
 from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.output import TranslatorOptions
 from hopscope.settings.direct import DirectSettings
-from support.monitor_traffic import seen
+from support.events.monitor_traffic import seen
 
 pytestmark = pytest.mark.kernel
 KEYS = 64

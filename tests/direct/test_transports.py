@@ -36,7 +36,7 @@ from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FrameBatch, Records
-from support.loopback import own_host
+from support.network.loopback import own_host
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel

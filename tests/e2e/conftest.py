@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.collector_process import Collector, Load
+from support.processes.collector_process import Collector, Load
 from support.waiting import HANG_SECONDS
 
 

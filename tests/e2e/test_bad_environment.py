@@ -16,7 +16,7 @@ import pytest
 from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
-from support.command import hopscope
+from support.processes.command import hopscope
 from support.waiting import eventually
 
 VALUES = 8

@@ -19,10 +19,10 @@ from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.records import LABEL
 from hopscope.wire.records import Link
-from support import ipfix_make, sflow_make
-from support.collector_process import Collector, Load
-from support.server_process import free_port
-from support.service_manager import ServiceManager
+from support.packets import ipfix_make, sflow_make
+from support.processes.collector_process import Collector, Load
+from support.servers.server_process import free_port
+from support.servers.service_manager import ServiceManager
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

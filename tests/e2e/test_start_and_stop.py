@@ -20,7 +20,7 @@ from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
-from support.service_manager import ServiceManager
+from support.servers.service_manager import ServiceManager
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

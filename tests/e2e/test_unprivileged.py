@@ -18,11 +18,11 @@ import pytest
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.history.query import History
 from hopscope.wire.records import Link
-from support.by_hand import ethernet, group, int_2, ipv4, single, u32, udp
-from support.unprivileged import USER, as_user, home_of_user
-from support.veth import Namespace
+from support.network.veth import Namespace
+from support.packets.by_hand import ethernet, group, int_2, ipv4, single, u32, udp
+from support.packets.wire_cases import frame_batch
+from support.processes.unprivileged import USER, as_user, home_of_user
 from support.waiting import HANG_SECONDS, eventually
-from support.wire_cases import frame_batch
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(900)]
 TELEMETRY = ethernet(ipv4(udp(int_2(0xA000, [u32(9, 900), u32(8, 800)], 2)), dscp=0x17))

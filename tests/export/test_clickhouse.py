@@ -25,10 +25,10 @@ from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.sender import Sender
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.databases.clickhouse import ClickHouseSettings
-from support.clickhouse_server import ClickHouse as Server
-from support.clickhouse_server import ClickHouseServer, ClickHouseToday
-from support.event_make import Events, random_events
-from support.event_rows import guide_statements
+from support.events.event_make import Events, random_events
+from support.events.event_rows import guide_statements
+from support.servers.clickhouse_server import ClickHouse as Server
+from support.servers.clickhouse_server import ClickHouseServer, ClickHouseToday
 from support.waiting import HANG_SECONDS, eventually
 
 

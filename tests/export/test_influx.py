@@ -28,8 +28,8 @@ from hopscope.export.sender import Sender
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.databases.influx import InfluxMetricsSettings, InfluxSettings
 from hopscope.wire.address import address
-from support.event_make import Events, random_events
-from support.server_process import InfluxServer, VictoriaMetrics
+from support.events.event_make import Events, random_events
+from support.servers.server_process import InfluxServer, VictoriaMetrics
 from support.waiting import HANG_SECONDS, eventually
 
 MAX = 2**63 - 1

@@ -13,7 +13,7 @@ from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_PORT, ClearReason, Kind, Metric
 from hopscope.export.json_lines import json_lines
 from hopscope.present.events import continues, event_object, long_paths
-from support.event_make import random_events
+from support.events.event_make import random_events
 
 pytestmark = pytest.mark.kernel
 NAMES = Names({1: 'leaf "1"\n', 2: "größe\\", 3: "\u2028"}, {(1, 2): "to, spine"})

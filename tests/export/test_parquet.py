@@ -22,10 +22,10 @@ from hopscope.export.kinds import check_exports
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.databases.parquet import ParquetSettings
-from support.event_make import Events
-from support.event_rows import history_row, table_sender, two_minutes
-from support.s3_server import S3Server
-from support.tls import Files, relay
+from support.events.event_make import Events
+from support.events.event_rows import history_row, table_sender, two_minutes
+from support.servers.s3_server import S3Server
+from support.servers.tls import Files, relay
 from support.waiting import HANG_SECONDS, eventually
 
 

@@ -28,7 +28,7 @@ from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
 from hopscope.settings.serve import ServeSettings
-from support.server_process import NO_TLS, PrometheusServer, VictoriaMetrics, free_port
+from support.servers.server_process import NO_TLS, PrometheusServer, VictoriaMetrics, free_port
 from support.waiting import HANG_SECONDS, eventually
 
 HOSTILE = 'leaf "1",\n{x="}\\ größe ' + "y" * 4096

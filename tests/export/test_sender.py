@@ -29,7 +29,7 @@ from hopscope.runtime.checks.environment import Verdict, findings
 from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.history import HistorySettings
-from support.event_make import Events, random_events
+from support.events.event_make import Events, random_events
 from support.waiting import HANG_SECONDS, eventually
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.history.writing.journal import JournalWriter
-from support.event_make import random_events
+from support.events.event_make import random_events
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """

@@ -17,13 +17,13 @@ from aiosmtpd.controller import Controller
 
 from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import Settings
-from support.bus_make import need
-from support.kafka_gate import broker_at
-from support.kafka_mock import MockCluster
-from support.postgres_server import PostgresServer
-from support.redis_server import RedisServer
-from support.server_process import MqttServer, NatsServer, free_port
-from support.tls import Files, relay
+from support.servers.bus_make import need
+from support.servers.kafka_gate import broker_at
+from support.servers.kafka_mock import MockCluster
+from support.servers.postgres_server import PostgresServer
+from support.servers.redis_server import RedisServer
+from support.servers.server_process import MqttServer, NatsServer, free_port
+from support.servers.tls import Files, relay
 
 SECRET = "open-sesame"
 Given = dict[str, Any]

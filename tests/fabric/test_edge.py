@@ -9,7 +9,7 @@ from hopscope.runtime.pipeline.source_decoder import SourceDecoder
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Have, Link, ReportBatch
 from hopscope.wire.sflow.decoder import SflowDecoder
-from support.wire_cases import frame_batch
+from support.packets.wire_cases import frame_batch
 
 
 def test_ten_seconds_of_the_edge() -> None:

@@ -13,7 +13,7 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine, Topology
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.records import Records
-from support.port_truth import dropped_at, highest_occupancy
+from support.events.port_truth import dropped_at, highest_occupancy
 
 TREE = FatTree(4)
 CALM = SimulationModel(traffic=TrafficModel(flows=300, load=0.3), reports_per_second=0, seed=4)

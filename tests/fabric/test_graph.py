@@ -28,7 +28,7 @@ from hopscope.fabric.topology import (
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.records import Kind
-from support.port_truth import dropped_at, highest_occupancy
+from support.events.port_truth import dropped_at, highest_occupancy
 
 RING = """
 rate = "10G"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.event_make import Events, random_events
+from support.events.event_make import Events, random_events
 
 
 @pytest.fixture(scope="session")

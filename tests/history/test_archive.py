@@ -41,8 +41,8 @@ from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.settings.collector import Settings
 from hopscope.settings.history import HistorySettings
 from hopscope.settings.serve import ServeSettings
-from support.crash_steps import crashes
-from support.small_disk import fill, small_disk
+from support.processes.crash_steps import crashes
+from support.processes.small_disk import fill, small_disk
 
 SETTINGS = HistorySettings()
 

@@ -19,7 +19,7 @@ from hopscope.history.query import History
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalFull, JournalWriter, read_journals
 from hopscope.settings.history import HistorySettings
-from support.small_disk import small_disk
+from support.processes.small_disk import small_disk
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.e2e

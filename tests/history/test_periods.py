@@ -19,7 +19,7 @@ from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.periods import PeriodArchive, take_leftovers, take_once
 from hopscope.settings.history import HistorySettings
 from hopscope.settings.sink import DistributionSettings
-from support.crash_steps import crashes
+from support.processes.crash_steps import crashes
 
 START = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

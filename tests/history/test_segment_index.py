@@ -22,7 +22,7 @@ from hopscope.history.reading.filters import criteria_of
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.history import HistorySettings
-from support.event_make import Events
+from support.events.event_make import Events
 
 CHUNK, SORTED = 64, 256
 

@@ -10,9 +10,9 @@ import pytest
 
 from hopscope.history import follow
 from hopscope.settings.lake import LakeSettings
-from support.lake_make import lake_settings
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.cluster.lake_make import lake_settings
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from hopscope.lake.catalog import Lake, LakeError, create, prepared
 from hopscope.lake.database import Database
 from hopscope.lake.extensions import check_lake, connect_with_extensions, extension_files
 from hopscope.settings.lake import LakeSettings
-from support.postgres_server import PostgresServer
+from support.servers.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.e2e
 

@@ -27,12 +27,12 @@ from hopscope.memory.private_file import hash_secret, incarnation
 from hopscope.settings.collector import Settings
 from hopscope.settings.detect import DetectSettings
 from hopscope.wire.address import address
-from support.cluster import Member, make, running, settings_of
-from support.detect_make import Report, batch, path
-from support.lake_make import lake_settings
-from support.member_events import commit, member_events
-from support.postgres_server import PostgresServer
-from support.server_process import NatsServer
+from support.cluster.lake_make import lake_settings
+from support.cluster.members import Member, make, running, settings_of
+from support.events.detect_make import Report, batch, path
+from support.events.member_events import commit, member_events
+from support.servers.postgres_server import PostgresServer
+from support.servers.server_process import NatsServer
 
 FLOW_FIELDS = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
 BEFORE, AFTER = 200, 120

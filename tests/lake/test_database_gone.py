@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.lake.catalog import create
 from hopscope.settings.lake import LakeSettings
-from support.postgres_server import PostgresServer
+from support.servers.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.e2e
 

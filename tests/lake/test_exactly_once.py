@@ -11,12 +11,12 @@ import pytest
 
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.status import read_status
-from support.event_make import random_events
-from support.lake_make import in_bucket, lake_settings
-from support.lake_member import LakeMember
-from support.lake_witness import download, events_of, marks_of, sequences
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.cluster.lake_make import in_bucket, lake_settings
+from support.cluster.lake_member import LakeMember
+from support.cluster.lake_witness import download, events_of, marks_of, sequences
+from support.events.event_make import random_events
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 from support.waiting import eventually
 
 MEMBERS, SHARDS, BLOCK, BLOCKS = 3, 2, 400, 60

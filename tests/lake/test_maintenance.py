@@ -22,9 +22,9 @@ from hopscope.lake.members import RefusedError
 from hopscope.lake.rebuild import rebuild
 from hopscope.lake.writer import LakeWriter
 from hopscope.settings.lake import LakeSettings
-from support.event_make import random_events
-from support.lake_witness import events_of, live_files, marks_of, sequences
-from support.postgres_server import PostgresServer
+from support.cluster.lake_witness import events_of, live_files, marks_of, sequences
+from support.events.event_make import random_events
+from support.servers.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.e2e
 DAY = 86_400 * 10**9

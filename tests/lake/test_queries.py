@@ -24,9 +24,9 @@ from hopscope.lake.reader import LakeReader
 from hopscope.lake.snapshot import LakeSnapshot, take
 from hopscope.settings.lake import LakeSettings
 from hopscope.wire.address import address
-from support.lake_make import lake_settings
-from support.member_events import DAY_NS, Member, commit, member_events
-from support.postgres_server import PostgresServer
+from support.cluster.lake_make import lake_settings
+from support.events.member_events import DAY_NS, Member, commit, member_events
+from support.servers.postgres_server import PostgresServer
 
 Row = dict[str, Any]
 MARKS = {"c1": (0, 600), "c2": (600, 311), "c-3.x": (42, 0)}

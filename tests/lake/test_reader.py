@@ -25,11 +25,11 @@ from hopscope.lake.database import LakeError
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.snapshot import LakeSnapshot
 from hopscope.settings.lake import LakeSettings
-from support.event_make import random_events
-from support.lake_make import in_bucket, lake_settings
-from support.member_events import commit
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.cluster.lake_make import in_bucket, lake_settings
+from support.events.event_make import random_events
+from support.events.member_events import commit
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 from support.waiting import HANG_SECONDS, eventually
 
 SETTINGS = LakeSettings(catalog="postgresql://u@127.0.0.1:1/db", data="/nowhere")

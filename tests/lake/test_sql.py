@@ -19,10 +19,10 @@ from hopscope.lake.database import LakeError
 from hopscope.lake.queries import Tail
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.sql import LakeSql
-from support.event_make import Events, random_events
-from support.lake_make import in_bucket, lake_settings
-from support.postgres_server import PostgresServer
-from support.s3_server import S3Server
+from support.cluster.lake_make import in_bucket, lake_settings
+from support.events.event_make import Events, random_events
+from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 
 Ask = Callable[..., Table]
 

@@ -27,9 +27,9 @@ from hopscope.lake.status import flush, read_marks, read_status, write_marks
 from hopscope.lake.writer import LakeWriter
 from hopscope.settings.history import HistorySettings
 from hopscope.settings.lake import LakeSettings
-from support.event_make import Events, random_events
-from support.lake_witness import events_of, marks_of, sequences
-from support.postgres_server import PostgresServer
+from support.cluster.lake_witness import events_of, marks_of, sequences
+from support.events.event_make import Events, random_events
+from support.servers.postgres_server import PostgresServer
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.e2e

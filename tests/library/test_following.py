@@ -15,7 +15,7 @@ from hopscope.history.files.names import list_segments
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.history import HistorySettings
-from support.event_make import random_events
+from support.events.event_make import random_events
 from support.waiting import eventually
 
 SHORT = 0.3

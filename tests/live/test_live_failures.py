@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 
 from hopscope.detect.counters import INDEX, attach_counters
-from support import by_hand
-from support.counter_sums import counters_in
-from support.veth import BROADCAST, Namespace
+from support.network.veth import BROADCAST, Namespace
+from support.packets import by_hand
+from support.packets.xdp_make import built
+from support.processes.counter_sums import counters_in
 from support.waiting import HANG_SECONDS, eventually
-from support.xdp_make import built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 RATE = 250

@@ -23,11 +23,11 @@ from hopscope.detect.records import EVENT_VERSION
 from hopscope.history.query import History
 from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.testbed.namespaces import NamespaceError, processes_in
-from support import inserter
-from support.namespaces import ADDRESSES, PREFIX_VARIABLE, Network, clear_abandoned, namespaces
-from support.small_disk import fill, small_disk
+from support.network import inserter
+from support.network.namespaces import ADDRESSES, PREFIX_VARIABLE, Network, clear_abandoned, namespaces
+from support.packets.xdp_make import built
+from support.processes.small_disk import fill, small_disk
 from support.waiting import HANG_SECONDS, eventually
-from support.xdp_make import built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
@@ -189,7 +189,7 @@ def test_hosts_see_what_hosts_sent(network: Network, tool: Callable[..., str], t
     network.run("a", "ethtool", "-K", "a0", "tx", "off")  # whole checksums at the sender, to be compared
     network.run("sink", "ethtool", "-K", "s0", "gro", "on")
     before = network.features("sink", "s0")
-    words = (sys.executable, "-m", "support.inserter", "i0:i1", "i3:i2")
+    words = (sys.executable, "-m", "support.network.inserter", "i0:i1", "i3:i2")
     switches = network.start("net", *words, ready="ready", seconds=400, **PATHS)
     sink = Sink(network, tmp_path / "data")
     assert "s0: GRO and LRO switched off" in sink.program.said()
@@ -233,7 +233,7 @@ def test_a_full_disk_cuts_no_wire(network: Network, tmp_path: Path) -> None:
     /readyz say so; when there is room again, history has the events that waited, by itself.
     """
     with small_disk(tmp_path / "data", "1m") as data:
-        words = (sys.executable, "-m", "support.inserter", "i0:i1", "i3:i2")
+        words = (sys.executable, "-m", "support.network.inserter", "i0:i1", "i3:i2")
         network.start("net", *words, ready="ready", seconds=400, **PATHS)
         changes = ("--set", "detect.thresholds.hop_latency.raise_above=0", "--set", "history.keep_free=40%")
         sink = Sink(network, data, "--forwarding", "ring", *changes)
@@ -354,7 +354,7 @@ def is_in(namespace: str, process: int) -> bool:
 def test_nothing_is_left_after_a_kill(network: Network, tmp_path: Path) -> None:
     """Ctrl-C ends the programs and deletes the namespaces; those of a killed run go with the next one."""
     script = (
-        "import signal, sys, time; from pathlib import Path; from support.namespaces import Network\n"
+        "import signal, sys, time; from pathlib import Path; from support.network.namespaces import Network\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
         "with Network(Path(sys.argv[1])) as network:\n"
         "    print(network.start('a', 'sleep', '1000').process.pid, flush=True); time.sleep(1000)\n"

@@ -16,7 +16,7 @@ import pytest
 from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
-from support.live_fabric import LOSS, Fabric, fabric, lose, traffic
+from support.network.live_fabric import LOSS, Fabric, fabric, lose, traffic
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

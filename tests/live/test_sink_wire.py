@@ -22,14 +22,14 @@ from scapy.packet import Raw
 from hopscope.wire.records import Carrier, Hop
 from oracle.ifa import IfaForm, insert_ifa
 from oracle.insert import Form, insert_int
-from support.counter_sums import counters_in
-from support.ioam_cases import NEW, OLD, extension, insert, trace
-from support.namespaces import Program
-from support.packet_cases import Packet
-from support.veth import Namespace
+from support.network.namespaces import Program
+from support.network.veth import Namespace
+from support.packets.ioam_cases import NEW, OLD, extension, insert, trace
+from support.packets.packet_cases import Packet
+from support.packets.wire_make import PACKETS
+from support.packets.xdp_make import built
+from support.processes.counter_sums import counters_in
 from support.waiting import HANG_SECONDS, eventually
-from support.wire_make import PACKETS
-from support.xdp_make import built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 _ALL_PROTOCOLS, _SO_RCVBUFFORCE = 3, 33

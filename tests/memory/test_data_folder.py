@@ -12,7 +12,7 @@ import pytest
 from hopscope.memory.data_folder import DataFolder, FolderError, owned_stores, read_owner
 from hopscope.memory.private_file import HASH_SECRET, hash_secret, make_hash_secret
 from hopscope.memory.region import Region
-from support.small_disk import fill, small_disk
+from support.processes.small_disk import fill, small_disk
 
 
 def test_a_link_in_place_of_the_regions_is_not_followed(tmp_path: Path) -> None:

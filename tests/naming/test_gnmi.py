@@ -27,7 +27,7 @@ from hopscope.runtime.checks.environment import Finding, Verdict
 from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.names_from import GnmiSettings
-from support.gnmi_server import Device
+from support.servers.gnmi_server import Device
 
 NODE = 0x7F000001
 HOSTILE = r"""to 'core' \3</b>, {x="1"}""" + "\n\x1b[31m" + "x" * 4096

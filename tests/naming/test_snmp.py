@@ -22,7 +22,7 @@ from hopscope.runtime.checks.connect import connections
 from hopscope.runtime.checks.environment import Finding, Verdict
 from hopscope.settings.collector import Settings
 from hopscope.settings.names_from import SnmpSettings
-from support.server_process import ServerProcess
+from support.servers.server_process import ServerProcess
 
 NODE = 0x7F000001
 LONG = "x" * 4096

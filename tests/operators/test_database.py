@@ -12,7 +12,7 @@ import pytest
 
 from hopscope.memory.data_folder import DataFolder
 from hopscope.operators.database import Database, OperatorsError, Tables
-from support.small_disk import fill, small_disk
+from support.processes.small_disk import fill, small_disk
 
 FIRST = Tables(
     "notes", ("CREATE TABLE notes (text TEXT NOT NULL UNIQUE); CREATE INDEX by_text ON notes (text);",)

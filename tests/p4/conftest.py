@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.bmv2 import available, clear_abandoned
+from support.network.bmv2 import available, clear_abandoned
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,8 @@ from hopscope.wire.dta.forms import Form
 from hopscope.wire.observation import flow_bytes
 from hopscope.wire.roce.layout import ROCE_PORT
 from hopscope.wire.roce.records import Opcode
-from support.bmv2 import PREFIX, Bmv2, taken
-from support.namespaces import Program
+from support.network.bmv2 import PREFIX, Bmv2, taken
+from support.network.namespaces import Program
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel]

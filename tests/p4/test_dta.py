@@ -34,7 +34,7 @@ from hopscope.wire.roce.records import Opcode as RoceOpcode
 from oracle import roce
 from oracle.dta_codec import DtaReport, push_dta
 from oracle.roce import RoceFrame, read_frame, write_frame
-from support.bmv2 import Bmv2, taken
+from support.network.bmv2 import Bmv2, taken
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel]
 IN, NIC, OTHER = 1, 2, 3

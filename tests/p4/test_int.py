@@ -23,8 +23,8 @@ from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT
-from support.bmv2 import Bmv2, taken
-from support.wire_cases import frame_batch, frames_of
+from support.network.bmv2 import Bmv2, taken
+from support.packets.wire_cases import frame_batch, frames_of
 
 pytestmark = [pytest.mark.e2e]
 HOST, DOMAIN, LAST, COLLECTOR, NARROW = 1, 2, 3, 4, 5

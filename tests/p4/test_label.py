@@ -18,7 +18,7 @@ from scapy.packet import Packet, Raw
 from hopscope.labels.records import EVERY, Chance
 from hopscope.wire.label.codec import LabelFlow, push_flow, push_label, read_blocks, read_labels, restore
 from hopscope.wire.label.layout import LABEL_PORT, LabelItem
-from support.bmv2 import Bmv2, taken
+from support.network.bmv2 import Bmv2, taken
 
 pytestmark = [pytest.mark.e2e]
 HOST, DOMAIN, LAST, CONTROLLER, NARROW = 1, 2, 3, 4, 5

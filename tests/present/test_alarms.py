@@ -16,8 +16,8 @@ from hopscope.present.alarms import OpenAlarms
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.feed import Feed
 from hopscope.wire.records import Records
-from support.alert_events import SECOND, event, flow, joined, numbered
-from support.event_make import START_NS, Events, random_events
+from support.events.alert_events import SECOND, event, flow, joined, numbered
+from support.events.event_make import START_NS, Events, random_events
 
 RAISED, CLEARED = Kind.RAISED, Kind.CLEARED
 

@@ -28,8 +28,8 @@ from hopscope.detect.records import (
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import History
 from hopscope.present.bottleneck.answer import flow, network
-from support.event_make import START_NS, Events
-from support.in_parts import InParts
+from support.events.event_make import START_NS, Events
+from support.events.in_parts import InParts
 
 
 @pytest.mark.parametrize("by_port", [False, True])

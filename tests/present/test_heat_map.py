@@ -16,8 +16,8 @@ from hopscope.history.query import History
 from hopscope.present.series.heat_map import HeatRow, Sort, find_highest
 from hopscope.present.series.places import Buckets, Place
 from hopscope.present.series.samples import Sample, Samples
-from support.event_make import START_NS, Events
-from support.in_parts import InParts
+from support.events.event_make import START_NS, Events
+from support.events.in_parts import InParts
 
 BUCKETS = Buckets.of(START_NS, START_NS + 90 * 10**9, 30)
 

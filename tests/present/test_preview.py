@@ -16,7 +16,7 @@ from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.series.preview import COUNTED, Preview, Proposal, preview
 from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import LimitSettings, MetricLimits, ThresholdSettings
-from support.detect_make import T0, Hop, Report, batch
+from support.events.detect_make import T0, Hop, Report, batch
 
 pytestmark = pytest.mark.kernel
 QUEUE = "queue_occupancy"

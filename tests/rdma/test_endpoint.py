@@ -15,7 +15,7 @@ from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FrameBatch, Records
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.records import Opcode, RoceFlag
-from support.rdma_ends import NIC, PORT, TRANSLATOR, Ends, writes
+from support.direct.rdma_ends import NIC, PORT, TRANSLATOR, Ends, writes
 
 pytestmark = pytest.mark.kernel
 

@@ -12,7 +12,7 @@ from hopscope.wire.records import Records
 from hopscope.wire.roce import layout
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.records import ROCE
-from support.rdma_ends import NIC, TRANSLATOR, Ends, writes
+from support.direct.rdma_ends import NIC, TRANSLATOR, Ends, writes
 
 pytestmark = pytest.mark.kernel
 OPCODES = [code for code in range(256) if layout.ROCE_HEADERS[code]]

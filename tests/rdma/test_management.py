@@ -17,7 +17,7 @@ from hopscope.wire.roce import cm
 from hopscope.wire.roce.cm import Request, push_message
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.records import ROCE
-from support.veth import Namespace, taken
+from support.network.veth import Namespace, taken
 
 pytestmark = pytest.mark.kernel
 

@@ -12,7 +12,7 @@ from hopscope.rdma.requester import LossMode
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import Records
 from hopscope.wire.roce.records import ROCE, Opcode
-from support.rdma_channel import Pair
+from support.direct.rdma_channel import Pair
 
 pytestmark = pytest.mark.kernel
 SIZES = (1 << 12, 1 << 14)

@@ -10,7 +10,7 @@ from hopscope.rdma.memory_table import RdmaError
 from hopscope.rdma.records import Access, NoticeFlag, PairState, Service, Syndrome
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.roce.records import Opcode, RoceFlag
-from support.rdma_make import BYTES, MTU, PEER, PEER_NUMBER, Rig, add, write
+from support.direct.rdma_make import BYTES, MTU, PEER, PEER_NUMBER, Rig, add, write
 
 pytestmark = pytest.mark.kernel
 ACK = {"flags": RoceFlag.ACK_REQUEST}

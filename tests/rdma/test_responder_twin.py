@@ -15,7 +15,7 @@ from hopscope.rdma.responder import Responder
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.roce.records import ROCE, Opcode
 from oracle.responder import PlainPair
-from support.rdma_make import BYTES, MTU, PEER, Rig
+from support.direct.rdma_make import BYTES, MTU, PEER, Rig
 
 pytestmark = pytest.mark.kernel
 GUARD = 64

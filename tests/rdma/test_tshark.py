@@ -17,7 +17,7 @@ from hopscope.rdma.records import VERB, Verb, VerbBlock, VerbFlag
 from hopscope.wire.address import number_of
 from hopscope.wire.records import FrameBatch
 from hopscope.wire.roce.records import Opcode
-from support.rdma_ends import NIC, TRANSLATOR, Ends
+from support.direct.rdma_ends import NIC, TRANSLATOR, Ends
 
 pytestmark = pytest.mark.kernel
 

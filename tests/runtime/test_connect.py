@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from hopscope.settings.collector import Settings
-from support.command import run
-from support.redis_server import RedisServer
-from support.server_process import free_port
-from support.tls import Files
+from support.processes.command import run
+from support.servers.redis_server import RedisServer
+from support.servers.server_process import free_port
+from support.servers.tls import Files
 
 PASSWORD = "open-sesame"
 

@@ -29,7 +29,7 @@ from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import Carried, Flag, Records, ReportBatch
-from support.detect_make import T0, Hop, Report, batch
+from support.events.detect_make import T0, Hop, Report, batch
 
 pytestmark = pytest.mark.kernel
 WORKERS = 4

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.runtime.checks.diagnosis import LOG_BYTES
-from support.command import run
+from support.processes.command import run
 from support.waiting import eventually
 
 SECRET = "open-sesame"

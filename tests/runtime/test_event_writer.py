@@ -24,7 +24,7 @@ from hopscope.runtime.pipeline import event_writer
 from hopscope.runtime.pipeline.event_writer import EventWriter, store_leftovers
 from hopscope.runtime.pipeline.shard import keep_leftovers
 from hopscope.settings.history import HistorySettings
-from support.small_disk import fill, small_disk
+from support.processes.small_disk import fill, small_disk
 from support.waiting import HANG_SECONDS, eventually
 
 CAPACITY = 1024

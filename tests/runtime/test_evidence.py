@@ -31,7 +31,7 @@ from hopscope.runtime.processes.detector import Detector
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
-from support.command import hopscope
+from support.processes.command import hopscope
 
 pytestmark = pytest.mark.kernel
 T0 = 1_700_000_000_000_000_000

@@ -10,8 +10,8 @@ import pytest
 
 from hopscope.runtime.supervisor.interfaces import Interfaces
 from hopscope.settings.listen import ListenSettings
-from support.namespaces import clear_abandoned
-from support.veth import Namespace
+from support.network.namespaces import clear_abandoned
+from support.network.veth import Namespace
 from support.waiting import eventually
 
 PREFIX = "hopscope-ifs"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.late_kernels import ROLES
+from support.processes.late_kernels import ROLES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 TESTS = Path(__file__).parents[1]
@@ -25,7 +25,7 @@ def late() -> dict[str, list[str]]:
         pytest.skip("network namespaces need root")
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "support.late_kernels"], capture_output=True, text=True,
+        [sys.executable, "-m", "support.processes.late_kernels"], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": paths}, check=False,
     )  # fmt: skip
     assert not done.returncode, done.stderr

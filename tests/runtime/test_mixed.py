@@ -17,10 +17,10 @@ from hopscope.runtime.processes.worker import Receiver, Worker, dialects_of, lis
 from hopscope.runtime.warmup import steps_for
 from hopscope.settings.collector import Settings
 from hopscope.wire.craft.frames import craft
-from support import ipfix_make, sflow_make
-from support.by_hand import ethernet, ipv4, udp
+from support.packets import ipfix_make, sflow_make
+from support.packets.by_hand import ethernet, ipv4, udp
+from support.packets.wire_cases import frames_of
 from support.waiting import eventually
-from support.wire_cases import frames_of
 
 pytestmark = pytest.mark.kernel
 SETTINGS = Settings.model_validate(

@@ -15,8 +15,8 @@ from hopscope.base.process.control_client import SOCKET_NAME
 from hopscope.runtime.checks.environment import findings
 from hopscope.runtime.checks.other_user import CREDENTIALS, may_have
 from hopscope.settings.collector import Settings
-from support.small_disk import fill, small_disk
-from support.unprivileged import as_user, home_of_user
+from support.processes.small_disk import fill, small_disk
+from support.processes.unprivileged import as_user, home_of_user
 
 OTHER = 42_425
 """Another user that the machine does not know."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command import run
+from support.processes.command import run
 
 CASES = {
     "kafka": '[export.a]\nkind = "kafka"\n',

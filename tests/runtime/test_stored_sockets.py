@@ -17,8 +17,8 @@ from hopscope.base.process.service import Service
 from hopscope.capture.sockets import bind_share, kernel_drops
 from hopscope.runtime.supervisor.stored_sockets import StoredSockets
 from hopscope.settings.listen import ListenSettings
-from support.server_process import free_port
-from support.service_manager import ServiceManager
+from support.servers.server_process import free_port
+from support.servers.service_manager import ServiceManager
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="needs Linux")
 

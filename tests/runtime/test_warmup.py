@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from hopscope.runtime.warmup import _follow, load_steps
-from support.namespaces import clear_abandoned
-from support.veth import Namespace
+from support.network.namespaces import clear_abandoned
+from support.network.veth import Namespace
 
 PREFIX = "hopscope-warm"
 

@@ -17,7 +17,7 @@ from hopscope.present.collector_state import CollectorState
 from hopscope.serve.overview.contributors import ContributorsReader
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import ReportBatch
-from support.command import hopscope
+from support.processes.command import hopscope
 
 pytestmark = pytest.mark.kernel
 INSTRUCTIONS = 0xF100

@@ -17,7 +17,7 @@ from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.serve.api import create_app
 from hopscope.settings.serve import ServeSettings
-from support.direct_make import as_bytes, dta
+from support.direct.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

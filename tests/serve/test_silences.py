@@ -21,8 +21,8 @@ from hopscope.operators.audit import Audit, Author
 from hopscope.operators.database import Database
 from hopscope.operators.silences import LONGEST_NS, Matcher, Silence, Silences, first_match
 from hopscope.settings.destinations.alerts.common import AlertSettings
-from support.alert_events import SECOND, event, flow, joined
-from support.event_make import START_NS
+from support.events.alert_events import SECOND, event, flow, joined
+from support.events.event_make import START_NS
 
 pytestmark = pytest.mark.kernel
 KEY = "queue_occupancy/13/3/2"

@@ -21,7 +21,7 @@ from hopscope.runtime.supervisor.tracking import answer_rules
 from hopscope.settings.collector import Settings
 from hopscope.settings.switches import WatchRule
 from hopscope.wire.label.records import LABEL, LABEL_FLOW
-from support.command import run
+from support.processes.command import run
 
 SWITCHES = {"leaf1": {"kind": "ebpf", "node": 11}, "leaf2": {"kind": "ebpf", "node": 99}}
 RULE = WatchRule(destination="192.0.2.0/24", port=5001).model_dump(mode="json")

@@ -11,10 +11,10 @@ import pytest
 
 from hopscope.switch.program import SwitchProgram
 from hopscope.testbed.namespaces import NamespaceError, run
-from support.namespaces import clear_abandoned
-from support.switch_programs import LO, settings
-from support.switch_routers import PREFIX, Routers
-from support.xdp_make import built
+from support.network.namespaces import clear_abandoned
+from support.network.switch_programs import LO, settings
+from support.network.switch_routers import PREFIX, Routers
+from support.packets.xdp_make import built
 
 
 @pytest.fixture

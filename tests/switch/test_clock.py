@@ -14,8 +14,8 @@ from hopscope.switch.clock import ClockFollower, epoch_ns, read_epoch
 from hopscope.switch.labels.maps import LabelMaps
 from hopscope.switch.labels.program import LabelProgram
 from hopscope.switch.program import SwitchProgram
-from support.packet_cases import Packet
-from support.switch_programs import LO, settings
+from support.network.switch_programs import LO, settings
+from support.packets.packet_cases import Packet
 
 SECOND = 1_000_000_000
 HOP_AT, HOUR = 58, 3600 * SECOND

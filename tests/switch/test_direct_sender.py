@@ -28,11 +28,11 @@ from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.observation import flow_bytes
 from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch
-from support.loopback import own_host
-from support.packet_cases import V4, Packet
-from support.switch_programs import LO
+from support.network.loopback import own_host
+from support.network.switch_programs import LO
+from support.packets.packet_cases import V4, Packet
+from support.packets.wire_cases import frame_batch
 from support.waiting import eventually
-from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 SINK, GROUP = 9, (2 << 28 | 5).to_bytes(4, "big")

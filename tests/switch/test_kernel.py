@@ -11,7 +11,7 @@ from hopscope.capture.ring.offload import speed_of
 from hopscope.switch.kernel import allowed
 from hopscope.switch.program import attach, detach
 from hopscope.switch.settings import SwitchSettings
-from support.veth import Namespace
+from support.network.veth import Namespace
 
 
 def test_interfaces_of_the_namespace(namespace: Namespace, pins: Path) -> None:

@@ -30,10 +30,10 @@ from hopscope.testbed.records import SwitchAt
 from hopscope.testbed.route_kernel import GOLDEN
 from hopscope.wire.label.codec import push_label, read_blocks, read_labels, restore
 from hopscope.wire.label.layout import LabelItem
-from support.packet_cases import V4, V6, Packet
-from support.switch_cases import NOW, T, move, with_ip
+from support.network.switch_cases import NOW, T, move, with_ip
+from support.packets.packet_cases import V4, V6, Packet
+from support.packets.xdp_make import built
 from support.waiting import HANG_SECONDS
-from support.xdp_make import built
 
 NEXT, SHOT = 0xFFFFFFFF, 2
 """Verdicts: the packet goes on (TC_ACT_UNSPEC), or is dropped."""

@@ -27,11 +27,11 @@ from hopscope.switch.settings import SwitchSettings
 from hopscope.testbed.namespaces import NamespaceError
 from hopscope.wire.label.codec import Labelled, push_label, read_blocks
 from hopscope.wire.label.layout import LabelItem
-from support.collector_process import Collector
-from support.namespaces import clear_abandoned
-from support.packet_cases import Packet
-from support.switch_routers import PREFIX, ROUTERS, WITHOUT_LABELS, LabelRouters
-from support.xdp_make import built
+from support.network.namespaces import clear_abandoned
+from support.network.switch_routers import PREFIX, ROUTERS, WITHOUT_LABELS, LabelRouters
+from support.packets.packet_cases import Packet
+from support.packets.xdp_make import built
+from support.processes.collector_process import Collector
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel]
 PORT, GAP, INTERVALS, PACKETS = 5001, 0.002, 20, 50_000

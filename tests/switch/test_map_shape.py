@@ -18,7 +18,7 @@ from hopscope.capture.errors import CaptureError
 from hopscope.switch.labels.program import LabelProgram
 from hopscope.switch.layout import COUNTERS, PORT
 from hopscope.switch.program import SwitchProgram
-from support.switch_programs import settings
+from support.network.switch_programs import settings
 
 pytestmark = pytest.mark.kernel
 FIRST = "run `hopscope switch detach` first"

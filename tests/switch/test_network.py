@@ -20,10 +20,10 @@ from hopscope.testbed.namespaces import inside
 from hopscope.wire.decode.plain import DecodedReport, read_plain
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Flag, Link
-from support.namespaces import Program
-from support.switch_routers import SOURCES, Routers
+from support.network.namespaces import Program
+from support.network.switch_routers import SOURCES, Routers
+from support.packets.wire_cases import frame_batch
 from support.waiting import eventually
-from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.e2e
 PORT = 5001

@@ -17,9 +17,9 @@ from hopscope.switch.program import SwitchProgram
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Carrier, Have, Hop
 from oracle.insert import Form, insert_int
-from support.packet_cases import Packet
-from support.switch_programs import LO, NEXT, PORT, plain, total, udp_error
-from support.wire_cases import frame_batch
+from support.network.switch_programs import LO, NEXT, PORT, plain, total, udp_error
+from support.packets.packet_cases import Packet
+from support.packets.wire_cases import frame_batch
 
 BITMAP, HOP_BYTES = 0xEA00, 28
 DIALECT = replace(DEFAULT, inserted_udp_ports=(PORT,))

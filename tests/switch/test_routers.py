@@ -25,11 +25,11 @@ from hopscope.switch.watches import read_watches, replace_watches
 from hopscope.testbed.namespaces import inside
 from hopscope.wire.decode.plain import read_plain
 from hopscope.wire.dialect import DEFAULT
-from support.namespaces import Program
-from support.switch_programs import total
-from support.switch_routers import ROUTERS, SOURCES, Routers
+from support.network.namespaces import Program
+from support.network.switch_programs import total
+from support.network.switch_routers import ROUTERS, SOURCES, Routers
+from support.packets.wire_cases import frame_batch
 from support.waiting import HANG_SECONDS, eventually
-from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.e2e
 PORT = 5001

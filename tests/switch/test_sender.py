@@ -8,7 +8,7 @@ import pytest
 from hopscope.base.kernels.jit import readonly
 from hopscope.switch.report_kernel import GROUP_BYTES, pack
 from hopscope.wire.records import FRAME
-from support.wire_cases import frame_batch
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 NODE, MOST = 0xC0FFEE, 100

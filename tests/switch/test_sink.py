@@ -15,9 +15,9 @@ from hopscope.switch.program import SwitchProgram
 from hopscope.wire.decode.plain import DecodedReport, read_plain
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Have, Link, Mode
-from support.packet_cases import Packet
-from support.switch_programs import LO, NEXT, PORT, plain, total, udp_error
-from support.wire_cases import frame_batch
+from support.network.switch_programs import LO, NEXT, PORT, plain, total, udp_error
+from support.packets.packet_cases import Packet
+from support.packets.wire_cases import frame_batch
 
 Load = Callable[..., SwitchProgram]
 DIALECT = replace(DEFAULT, int_ports=(PORT,))

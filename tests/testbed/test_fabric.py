@@ -20,7 +20,7 @@ from hopscope.labels.registers import Registers
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import FabricPlan, TestbedError, longest_path, next_ports, plan, slot_bytes
 from hopscope.testbed.status import port_rows
-from support.small_disk import small_disk
+from support.processes.small_disk import small_disk
 
 TOPOLOGIES = ("leaf-spine:2x2x2", "leaf-spine:3x1x2", "fat-tree:4")
 

@@ -14,9 +14,9 @@ from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.wire.headers.ethernet import checksum
 from hopscope.wire.label.codec import LabelFlow, push_label, read_blocks, read_labels, restore
 from hopscope.wire.label.layout import LabelItem
-from support.packet_cases import V4, V6, Packet
-from support.switch_cases import NOW, PORTS, ROOM, TO_HOST, T, assert_as_twin, forwarder, move, routes
-from support.wire_cases import frame_batch
+from support.network.switch_cases import NOW, PORTS, ROOM, TO_HOST, T, assert_as_twin, forwarder, move, routes
+from support.packets.packet_cases import V4, V6, Packet
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -13,8 +13,7 @@ from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder
 from hopscope.wire.label.codec import push_label, read_blocks, read_labels, restore
 from hopscope.wire.label.layout import LabelItem
-from support.packet_cases import V4, Packet
-from support.switch_cases import (
+from support.network.switch_cases import (
     NOW,
     PORTS,
     TO_HOST,
@@ -28,7 +27,8 @@ from support.switch_cases import (
     routes,
     with_ip,
 )
-from support.wire_cases import frame_batch
+from support.packets.packet_cases import V4, Packet
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

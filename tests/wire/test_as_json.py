@@ -13,7 +13,7 @@ from hopscope.wire.dialect import Dialect
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, Flag, Have, Kind, Link, ReportBatch
 from oracle.encode import encode_scalar
-from support.wire_cases import frame_batch
+from support.packets.wire_cases import frame_batch
 
 
 def _objects(batch: ReportBatch) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from support.by_hand import ethernet, group, inner_udp, single
+from support.packets.by_hand import ethernet, group, inner_udp, single
 
 pytestmark = pytest.mark.kernel
 

@@ -19,7 +19,7 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
 from hopscope.wire.records import FrameBatch, Layer, ReportBatch
 from oracle.encode import encode_scalar
-from support.wire_cases import frame_batch, frames_of, read_capture, report_batches
+from support.packets.wire_cases import frame_batch, frames_of, read_capture, report_batches
 
 SLOW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 

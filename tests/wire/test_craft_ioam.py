@@ -17,8 +17,8 @@ from hopscope.wire.records import Hop, Mode
 from hopscope.wire.telemetry import ioam
 from oracle.ioam import read_ioam
 from oracle.row import Row
-from support import ioam_cases
-from support.ioam_cases import OPTIONS
+from support.packets import ioam_cases
+from support.packets.ioam_cases import OPTIONS
 
 
 def hops(*values: Mapping[str, object]) -> list[Keys]:

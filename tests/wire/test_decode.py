@@ -14,7 +14,7 @@ from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Kind, Link, ReportBatch
 from oracle.encode import encode_scalar
-from support.wire_cases import frame_batch, frames_of
+from support.packets.wire_cases import frame_batch, frames_of
 
 
 def reports(version: int = 20, int_version: int = 20, hops: int = 3, proto: int = 17) -> ReportBatch:

@@ -17,9 +17,9 @@ from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FrameBatch, Link, Records
 from oracle.dta import encode_dta_scalar, parse_scalar
 from oracle.dta_codec import DtaError, DtaReport, pull_dta
-from support.by_hand import ethernet, ipv4, udp
-from support.dta_cases import any_report, payload
-from support.wire_cases import frame_batch, frames_of
+from support.packets.by_hand import ethernet, ipv4, udp
+from support.packets.dta_cases import any_report, payload
+from support.packets.wire_cases import frame_batch, frames_of
 
 
 @pytest.mark.parametrize("form", Form)

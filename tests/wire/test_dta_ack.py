@@ -12,7 +12,7 @@ from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.records import DTA_ANSWER
 from hopscope.wire.records import Link
 from oracle.dta_codec import DtaAck, DtaError, pull_ack, push_ack
-from support.wire_cases import frame_batch, frames_of
+from support.packets.wire_cases import frame_batch, frames_of
 
 
 def raw_ack(ack: DtaAck, form: Form) -> bytes:

@@ -17,8 +17,8 @@ from hopscope.wire.decode.evidence import MOST_FRAMES, REPORTS, Evidence, Propos
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link
-from support.by_hand import ethernet, int_1_0, ipv4, udp
-from support.wire_cases import frame_batch
+from support.packets.by_hand import ethernet, int_1_0, ipv4, udp
+from support.packets.wire_cases import frame_batch
 
 ALL = tuple(DIALECTS.values())
 FORMS = (

@@ -12,10 +12,10 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS
 from hopscope.wire.records import REPORT
 from oracle.decode import read_frame
-from support.by_hand import ethernet, group, inner_udp, int_2, ipv4, outer, report_1_0, single, tcp
-from support.corpus import corpus
-from support.mutants import Mutator
-from support.wire_cases import frame_batch
+from support.packets.by_hand import ethernet, group, inner_udp, int_2, ipv4, outer, report_1_0, single, tcp
+from support.packets.corpus import corpus
+from support.packets.mutants import Mutator
+from support.packets.wire_cases import frame_batch
 
 SHIM = int_2(0xA000, [bytes(8)], 2)
 

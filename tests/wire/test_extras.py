@@ -13,8 +13,8 @@ from hopscope.wire.decode.extras import EXTRA, NO_HOP, Extras, extras
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
 from hopscope.wire.records import FrameBatch, ReportBatch
-from support.by_hand import ethernet, group, inner_udp, int_2, outer, single, u32
-from support.wire_cases import frame_batch
+from support.packets.by_hand import ethernet, group, inner_udp, int_2, outer, single, u32
+from support.packets.wire_cases import frame_batch
 
 DOMAIN = Domain(7, ((0, "temperature", 4), (2, "power", 8)), ((1, "flow", 4), (3, "path", 12)))
 DIALECT = replace(DEFAULT, domains=(DOMAIN,))

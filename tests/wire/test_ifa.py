@@ -21,7 +21,7 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, Clock, Dialect
 from hopscope.wire.records import Link, ReportBatch
 from hopscope.wire.timing import apply, link_latency_ns
-from support.wire_cases import frame_batch, frames_of
+from support.packets.wire_cases import frame_batch, frames_of
 
 PACKETS = replace(DEFAULT, packets=True)
 

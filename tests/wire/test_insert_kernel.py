@@ -18,9 +18,9 @@ from hopscope.wire.records import HOP, Carrier, Hop, Records
 from hopscope.wire.rewrite.strip_batch import Stripper
 from oracle.insert import Checksums, Form, insert_int
 from oracle.strip import strip_packet
-from support.insert_batch import Inserter
-from support.packet_cases import TUNNELS, Packet
-from support.wire_cases import frame_batch, frames_of
+from support.packets.insert_batch import Inserter
+from support.packets.packet_cases import TUNNELS, Packet
+from support.packets.wire_cases import frame_batch, frames_of
 
 SPEC = replace(DEFAULT, name="sink", packets=True)
 HOPS = [Hop(node_id=9, hop_latency=70), Hop(node_id=8, hop_latency=90, queue_id=3, queue_occupancy=300)]

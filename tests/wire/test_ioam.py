@@ -16,7 +16,7 @@ from hopscope.wire.records import Carrier, Have, IntFlag, Mode
 from hopscope.wire.telemetry import ioam
 from oracle.ioam import read_extensions, read_ioam
 from oracle.row import Row
-from support.ioam_cases import (
+from support.packets.ioam_cases import (
     ALL_BITS,
     NEW,
     OLD,

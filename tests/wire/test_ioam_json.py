@@ -13,8 +13,8 @@ from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, REPORT, ReportBatch
 from oracle.ioam import read_ioam
 from oracle.row import Row
-from support.ioam_cases import OPTIONS, extension, packet
-from support.wire_cases import frame_batch
+from support.packets.ioam_cases import OPTIONS, extension, packet
+from support.packets.wire_cases import frame_batch
 
 
 def told(name: str) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from hopscope.wire.ipfix.domains import Session
 from hopscope.wire.ipfix.records import DOMAINS, TEMPLATES, TEMPLATES_OF_DOMAIN
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Flag, Have, Kind, Link, ReportBatch
-from support import ipfix_make as make
-from support.ipfix_make import message, packet_9, record, set_of, template
-from support.wire_cases import frame_batch
+from support.packets import ipfix_make as make
+from support.packets.ipfix_make import message, packet_9, record, set_of, template
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 SECOND = 1_000_000_000

@@ -16,9 +16,9 @@ from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Link
 from oracle.label import decode_scalar
-from support.label_cases import probe, published_items, states
-from support.packet_cases import Packet, packets
-from support.wire_cases import frame_batch
+from support.packets.label_cases import probe, published_items, states
+from support.packets.packet_cases import Packet, packets
+from support.packets.wire_cases import frame_batch
 
 
 @given(packets, st.lists(states, min_size=1, max_size=5), st.booleans(), st.sampled_from((253, 200)))

@@ -14,9 +14,9 @@ from hopscope.wire.label.records import LABEL
 from hopscope.wire.reasons import Reason
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from oracle.label import decode_scalar
-from support.label_cases import probe
-from support.packet_cases import Packet
-from support.wire_cases import frame_batch
+from support.packets.label_cases import probe
+from support.packets.packet_cases import Packet
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -17,8 +17,8 @@ from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from hopscope.wire.sflow.decoder import SflowDecoder
 from hopscope.wire.versions import IPFIX, NETFLOW_9, SFLOW
-from support import ipfix_make, sflow_make
-from support.by_hand import (
+from support.packets import ipfix_make, sflow_make
+from support.packets.by_hand import (
     FLOW_6,
     ethernet,
     group,
@@ -31,8 +31,8 @@ from support.by_hand import (
     single,
     udp,
 )
-from support.ipfix_make import message, packet_9, record, set_of, template
-from support.wire_cases import frame_batch
+from support.packets.ipfix_make import message, packet_9, record, set_of, template
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 SECOND = 1_000_000_000

@@ -11,8 +11,8 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FrameBatch, Link
-from support.corpus import corpus
-from support.mutants import Mutator, compare, insane
+from support.packets.corpus import corpus
+from support.packets.mutants import Mutator, compare, insane
 
 pytestmark = pytest.mark.kernel
 

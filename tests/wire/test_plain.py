@@ -17,8 +17,8 @@ from hopscope.base.kernels import plain
 from hopscope.wire.decode.plain import PlainDecoder, decode_plain
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FRAME, HOP, REPORT, FrameBatch
-from support.corpus import corpus
-from support.mutants import Mutator, difference
+from support.packets.corpus import corpus
+from support.packets.mutants import Mutator, difference
 
 TOP = (1 << 64) - 1
 KERNELS = "hopscope.wire.decode.decode_kernel"

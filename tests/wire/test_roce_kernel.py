@@ -18,7 +18,7 @@ from hopscope.wire.roce.cm import RoceError
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.records import ROCE
 from oracle.roce import RoceFrame, icrc, pull_packet, read_frame, write_frame
-from support.roce_cases import OPCODES, packet_of, rows_of
+from support.packets.roce_cases import OPCODES, packet_of, rows_of
 
 pytestmark = pytest.mark.kernel
 

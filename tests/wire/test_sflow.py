@@ -12,9 +12,9 @@ from hopscope.wire.address import number_of
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Flag, Have, Kind, Link, ReportBatch
 from hopscope.wire.sflow.decoder import SflowDecoder
-from support import sflow_make as make
-from support.by_hand import ethernet, ipv4, ipv6, tcp, udp
-from support.wire_cases import frame_batch
+from support.packets import sflow_make as make
+from support.packets.by_hand import ethernet, ipv4, ipv6, tcp, udp
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 UDP_PACKET = ethernet(ipv4(udp(bytes(40))))

@@ -19,8 +19,8 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.records import Carrier, Hop, Link
 from oracle.insert import Checksums, Form, insert_int
 from oracle.strip import restore, strip_packet
-from support.packet_cases import Packet, hop_lists, packets
-from support.wire_cases import frames_of, read_capture
+from support.packets.packet_cases import Packet, hop_lists, packets
+from support.packets.wire_cases import frames_of, read_capture
 
 SPEC = replace(DEFAULT, name="sink", packets=True)
 IN_L4 = {6: Carrier.TCP, 17: Carrier.UDP}

@@ -17,9 +17,9 @@ from hopscope.wire.rewrite.strip_batch import Stripper
 from oracle.ifa import IfaForm, insert_ifa
 from oracle.insert import Checksums, Form, insert_int
 from oracle.strip import Restored
-from support.packet_cases import TUNNELS, Packet
-from support.strip_cases import HOPS, SPEC, assert_same, mutants
-from support.wire_cases import frame_batch, frames_of
+from support.packets.packet_cases import TUNNELS, Packet
+from support.packets.strip_cases import HOPS, SPEC, assert_same, mutants
+from support.packets.wire_cases import frame_batch, frames_of
 
 pytestmark = pytest.mark.kernel
 

@@ -11,9 +11,9 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
 
 from hopscope.wire.records import Link
-from support.ioam_cases import NEW, OLD, OPTIONS, PAD, extension, insert, trace
-from support.packet_cases import TUNNELS, Packet
-from support.strip_cases import assert_same, mutants
+from support.packets.ioam_cases import NEW, OLD, OPTIONS, PAD, extension, insert, trace
+from support.packets.packet_cases import TUNNELS, Packet
+from support.packets.strip_cases import assert_same, mutants
 
 pytestmark = pytest.mark.kernel
 

@@ -19,9 +19,9 @@ from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import Carried, Carrier, Kind, Link, ReportBatch
 from oracle.encode import encode_scalar
 from oracle.insert import Checksums, Form, insert_int
-from support.packet_cases import TUNNELS, Packet
-from support.strip_cases import HOPS, SPEC, assert_same, mutants, stripper_of
-from support.wire_cases import frame_batch, frames_of
+from support.packets.packet_cases import TUNNELS, Packet
+from support.packets.strip_cases import HOPS, SPEC, assert_same, mutants, stripper_of
+from support.packets.wire_cases import frame_batch, frames_of
 
 pytestmark = pytest.mark.kernel
 

@@ -15,9 +15,9 @@ from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.records import Carrier, Hop, Link
 from oracle.decode import decode_scalar
 from oracle.insert import Form, insert_int
-from support.mutants import difference
-from support.packet_cases import Packet
-from support.wire_cases import frame_batch
+from support.packets.mutants import difference
+from support.packets.packet_cases import Packet
+from support.packets.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

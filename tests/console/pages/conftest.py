@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.collector_process import Collector
-from support.console_collector import console_collector
+from support.processes.collector_process import Collector
+from support.processes.console_collector import console_collector
 from support.waiting import eventually
 
 

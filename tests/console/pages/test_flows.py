@@ -18,7 +18,7 @@ from hopscope.capture.udp.listener import UdpSender
 from hopscope.wire.address import number_of
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import Carried, Link, ReportBatch
-from support.collector_process import Collector
+from support.processes.collector_process import Collector
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

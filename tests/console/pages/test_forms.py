@@ -18,8 +18,8 @@ import pytest
 from hopscope.operators.audit import Author
 from hopscope.operators.database import Database
 from hopscope.operators.users import Users
-from support.browser import Browser, Chromium
-from support.collector_process import Collector
+from support.processes.browser import Browser, Chromium
+from support.processes.collector_process import Collector
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

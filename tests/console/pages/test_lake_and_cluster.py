@@ -16,10 +16,10 @@ from hopscope.lake.catalog import create
 from hopscope.settings.configuration.file import load
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
-from support.collector_process import Collector
-from support.postgres_server import PostgresServer
-from support.server_process import NatsServer
-from support.three_members import EVENTS, reports
+from support.cluster.three_members import EVENTS, reports
+from support.processes.collector_process import Collector
+from support.servers.postgres_server import PostgresServer
+from support.servers.server_process import NatsServer
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

@@ -17,8 +17,8 @@ import pytest
 from hopscope.settings.collector import Settings
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.records import LABEL, LABEL_FLOW
-from support.collector_process import Collector
-from support.console_collector import KEYS
+from support.processes.collector_process import Collector
+from support.processes.console_collector import KEYS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 VIEWS = Path(__file__).resolve().parents[3] / "src/hopscope/serve/console/views"

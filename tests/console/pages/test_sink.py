@@ -19,11 +19,11 @@ from scapy.packet import Raw
 
 from hopscope.wire.records import Carrier, Hop
 from oracle.insert import Form, insert_int
-from support.browser import PROGRAMS, Browser, Chromium
-from support.server_process import NO_TLS
-from support.veth import Namespace, taken
+from support.network.veth import Namespace, taken
+from support.packets.wire_make import PACKETS
+from support.processes.browser import PROGRAMS, Browser, Chromium
+from support.servers.server_process import NO_TLS
 from support.waiting import HANG_SECONDS, eventually
-from support.wire_make import PACKETS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 PLAIN, WITH_INT, DAMAGED, UNKNOWN = 50, 100, 7, 3

@@ -11,8 +11,8 @@ from hopscope.detect.sink.records import Measure
 from hopscope.wire.decode.plain import PlainDecoder
 from sink_exact import Case, blocks, calibrated, compare_counts, wrong_flows
 from sink_flows import DIALECT, failures, offer
-from support.int_packets import Workload
-from support.sink_truth import Flows, Histograms, differences
+from support.events.sink_truth import Flows, Histograms, differences
+from support.packets.int_packets import Workload
 
 pytestmark = pytest.mark.kernel
 

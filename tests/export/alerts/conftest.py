@@ -18,8 +18,8 @@ from hopscope.export.kinds import destination_class
 from hopscope.export.sender import Sender
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
-from support.alert_events import numbered
-from support.event_make import Events
+from support.events.alert_events import numbered
+from support.events.event_make import Events
 from support.waiting import HANG_SECONDS
 
 

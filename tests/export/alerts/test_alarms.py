@@ -15,8 +15,8 @@ from hopscope.export.alerts.alarms import Alarms
 from hopscope.export.alerts.texts import values
 from hopscope.export.block import EventFilter
 from hopscope.settings.destinations.alerts.common import AlertSettings
-from support.alert_events import SECOND, event, flow, joined
-from support.event_make import START_NS, Events, random_events
+from support.events.alert_events import SECOND, event, flow, joined
+from support.events.event_make import START_NS, Events, random_events
 
 RAISED, CLEARED = Kind.RAISED, Kind.CLEARED
 

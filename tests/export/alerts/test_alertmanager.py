@@ -25,10 +25,10 @@ from hopscope.operators.audit import Audit, Author
 from hopscope.operators.database import Database
 from hopscope.operators.silences import Matcher, Silences
 from hopscope.settings.destinations.alerts.alertmanager import AlertmanagerSettings
-from support.alert_events import event, flow, joined
-from support.event_make import START_NS
-from support.http_receiver import receiving
-from support.server_process import NO_TLS, ServerProcess, free_port
+from support.events.alert_events import event, flow, joined
+from support.events.event_make import START_NS
+from support.servers.http_receiver import receiving
+from support.servers.server_process import NO_TLS, ServerProcess, free_port
 from support.waiting import eventually
 
 from .conftest import Rig

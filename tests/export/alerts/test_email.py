@@ -23,9 +23,9 @@ from hopscope.export.alerts.email import Email
 from hopscope.export.alerts.outbox import Message
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.settings.destinations.alerts.email import EmailSettings
-from support.alert_events import event, joined
-from support.event_make import START_NS
-from support.server_process import free_port
+from support.events.alert_events import event, joined
+from support.events.event_make import START_NS
+from support.servers.server_process import free_port
 from support.waiting import eventually
 
 from .conftest import Rig

@@ -19,8 +19,8 @@ from hopscope.export.block import EventBlock
 from hopscope.export.destination import Context
 from hopscope.settings.destinations.alerts.common import AlertSettings, Grouping
 from hopscope.settings.destinations.alerts.syslog import SyslogSettings
-from support.alert_events import SECOND, event, flow, joined, numbered
-from support.event_make import START_NS, Events
+from support.events.alert_events import SECOND, event, flow, joined, numbered
+from support.events.event_make import START_NS, Events
 
 
 def alerts(*events: Events) -> list[dict[str, Any]]:

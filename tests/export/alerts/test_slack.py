@@ -14,8 +14,8 @@ from hopscope.export.alerts.slack import BLOCK, Slack
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import Context
 from hopscope.settings.destinations.alerts.slack import SlackSettings
-from support.alert_events import event, joined
-from support.http_receiver import receiving
+from support.events.alert_events import event, joined
+from support.servers.http_receiver import receiving
 
 
 def posted(url: str, names: Names, count: int = 1, **more: Any) -> None:

@@ -19,9 +19,9 @@ from hopscope.export.alerts.outbox import Message
 from hopscope.export.alerts.syslog import DATAGRAM, Syslog, syslog_message
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.settings.destinations.alerts.syslog import SyslogSettings
-from support.alert_events import SECOND, event, flow, joined
-from support.event_make import START_NS
-from support.server_process import ServerProcess, free_port
+from support.events.alert_events import SECOND, event, flow, joined
+from support.events.event_make import START_NS
+from support.servers.server_process import ServerProcess, free_port
 from support.waiting import eventually
 
 from .conftest import Rig

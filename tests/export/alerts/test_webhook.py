@@ -21,9 +21,9 @@ from hopscope.export.alerts import destination as module
 from hopscope.export.alerts.outbox import Message
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import DeliveryError
-from support.alert_events import SECOND, event, flow, joined, numbered
-from support.event_make import START_NS
-from support.http_receiver import Receiver, receiving
+from support.events.alert_events import SECOND, event, flow, joined, numbered
+from support.events.event_make import START_NS
+from support.servers.http_receiver import Receiver, receiving
 from support.waiting import eventually
 
 from .conftest import Rig

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hopscope.detect.records import EVENT
 from hopscope.export.block import EventBlock
 from hopscope.export.buses.format import SCHEMA, fingerprint, read_block, write_block
-from support.bus_make import need, timed_events
+from support.servers.bus_make import need, timed_events
 
 FINGERPRINT = "4f0196ff6ef90f76"
 """Of version 1: a change of EVENT or of the schema changes it, and needs another SCHEMA_VERSION."""

@@ -18,11 +18,11 @@ from hopscope.export import delivery
 from hopscope.export.counters import health_of
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import continues, event_object, long_paths
-from support.bus_make import NAMES, bus_sender, joined, need, timed_events
-from support.kafka_gate import KafkaGate
-from support.kafka_mock import MockCluster
-from support.server_process import KafkaServer
-from support.tls import Files
+from support.servers.bus_make import NAMES, bus_sender, joined, need, timed_events
+from support.servers.kafka_gate import KafkaGate
+from support.servers.kafka_mock import MockCluster
+from support.servers.server_process import KafkaServer
+from support.servers.tls import Files
 from support.waiting import HANG_SECONDS, eventually
 
 TOPIC = "hopscope.v1.events"

@@ -19,8 +19,8 @@ from hopscope.export.buses.messages import Encoder, Message, place, safe
 from hopscope.export.destination import Context
 from hopscope.present.events import event_object
 from hopscope.settings.destinations.buses.common import BusSettings
-from support.bus_make import NAMES, joined, timed_events
-from support.event_make import Events
+from support.events.event_make import Events
+from support.servers.bus_make import NAMES, joined, timed_events
 
 ANY = st.text(st.characters(), max_size=8) | st.text('\0\r\n"\\*>#+/$ ,=\u2028\ud800ü', max_size=5000)
 

@@ -16,8 +16,8 @@ from hopscope.export.buses.format import read_block
 from hopscope.export.counters import health_of
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import continues
-from support.bus_make import bus_sender, joined, need, timed_events
-from support.server_process import MqttServer
+from support.servers.bus_make import bus_sender, joined, need, timed_events
+from support.servers.server_process import MqttServer
 from support.waiting import HANG_SECONDS, eventually
 
 PASSWORD = "a:b@/ \"'"

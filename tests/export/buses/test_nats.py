@@ -16,8 +16,8 @@ from hopscope.export.counters import health_of
 from hopscope.export.positions import Positions
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import continues
-from support.bus_make import bus_sender, joined, need, timed_events
-from support.server_process import NatsServer
+from support.servers.bus_make import bus_sender, joined, need, timed_events
+from support.servers.server_process import NatsServer
 from support.waiting import HANG_SECONDS, eventually
 
 

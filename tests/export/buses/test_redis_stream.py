@@ -16,8 +16,8 @@ from hopscope.export.counters import health_of
 from hopscope.export.positions import Positions
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import continues, event_object, long_paths
-from support.bus_make import NAMES, bus_sender, joined, need, timed_events
-from support.redis_server import RedisServer
+from support.servers.bus_make import NAMES, bus_sender, joined, need, timed_events
+from support.servers.redis_server import RedisServer
 from support.waiting import HANG_SECONDS, eventually
 
 Servers = Callable[..., RedisServer]

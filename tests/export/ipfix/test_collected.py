@@ -12,9 +12,9 @@ from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Link
-from support.bus_make import bus_sender
+from support.packets.wire_cases import frame_batch
+from support.servers.bus_make import bus_sender
 from support.waiting import HANG_SECONDS, eventually
-from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 FLOWS, LATENCY_NS = 40, 12_000

@@ -26,9 +26,9 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.export import delivery
 from hopscope.export.ipfix.templates import ntp
 from hopscope.history.writing.journal import JournalWriter
-from support.bus_make import bus_sender
-from support.event_make import Events, random_events
-from support.server_process import ServerProcess, free_port
+from support.events.event_make import Events, random_events
+from support.servers.bus_make import bus_sender
+from support.servers.server_process import ServerProcess, free_port
 from support.waiting import HANG_SECONDS, eventually
 
 START, END = 1_699_999_999_000_000_001, 1_700_000_000_123_456_789

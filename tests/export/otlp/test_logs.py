@@ -28,9 +28,9 @@ from hopscope.export.otlp.client import OtlpClient
 from hopscope.export.otlp.log_records import LogEncoder
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.otlp import OtlpSettings
-from support.bus_make import NAMES, bus_sender, need
-from support.event_make import Events, random_events
-from support.otlp_receiver import OtlpReceiver, rotel
+from support.events.event_make import Events, random_events
+from support.servers.bus_make import NAMES, bus_sender, need
+from support.servers.otlp_receiver import OtlpReceiver, rotel
 from support.waiting import HANG_SECONDS, eventually
 
 MAX = 2**63 - 1

@@ -17,8 +17,8 @@ from hopscope.export.destination import Context
 from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.otlp import OtlpMetrics, SeriesStarts, requests
 from hopscope.settings.destinations.otlp import OtlpMetricsSettings
-from support.bus_make import need
-from support.otlp_receiver import OtlpReceiver, rotel
+from support.servers.bus_make import need
+from support.servers.otlp_receiver import OtlpReceiver, rotel
 from support.waiting import eventually
 
 HOSTILE = 'leaf "1",\n{x="}\\ größe ' + "y" * 4096

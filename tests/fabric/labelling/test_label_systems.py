@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hopscope.settings.label import LabellingSettings
-from support.limited_links import lost
+from support.network.limited_links import lost
 
 pytestmark = pytest.mark.kernel
 

@@ -22,7 +22,7 @@ from hopscope.present.fabric.live import LiveFabric
 from hopscope.present.fabric.places import FROM_LLDP, FROM_PATHS, METRICS, NONE, new_places
 from hopscope.present.fabric.view import network_of, port_objects, shown, view_object
 from hopscope.wire.records import ReportBatch
-from support.fabric_state import FabricCollector
+from support.events.fabric_state import FabricCollector
 
 FLOWS = 600
 HOT = (3, 3)

@@ -29,7 +29,7 @@ from hopscope.settings.direct import DirectSettings, NicSettings
 from hopscope.wire.address import number_of
 from hopscope.wire.records import Records
 from hopscope.wire.roce.cm import Addresses, Ready, Reply, Request, pull_message, push_addresses, push_message
-from support.loopback import own_host
+from support.network.loopback import own_host
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel

@@ -41,7 +41,7 @@ from hopscope.settings.direct import (
 from hopscope.wire.dta.forms import Form
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
-from support.loopback import own_host
+from support.network.loopback import own_host
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.kernel

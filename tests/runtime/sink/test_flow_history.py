@@ -19,7 +19,7 @@ from hopscope.settings.dialects import Changes
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FrameBatch, Link
-from support.command import hopscope
+from support.processes.command import hopscope
 
 pytestmark = pytest.mark.kernel
 SECOND = 10**9

@@ -33,10 +33,10 @@ from hopscope.wire.records import REPORT, Flag, FrameBatch, Link, ReportBatch
 from oracle import report as codec
 from oracle.encode import encode_scalar
 from oracle.ifa import IfaForm, insert_ifa
-from support.packet_cases import Packet
-from support.tshark import Tshark, reports
+from support.packets.packet_cases import Packet
+from support.packets.tshark import Tshark, reports
+from support.packets.wire_cases import frame_batch, frames_of
 from support.waiting import HANG_SECONDS
-from support.wire_cases import frame_batch, frames_of
 
 PACKETS = Dialect("packets", packets=True)
 VERSIONS = {5: "0.5", 10: "1.0", 20: "2.0"}

@@ -18,7 +18,7 @@ from hopscope.serve.access import tls
 from hopscope.serve.server import bind, run, url_of
 from hopscope.settings.collector import Settings
 from hopscope.settings.serve import ServeSettings
-from support.tls import Files
+from support.servers.tls import Files
 from support.waiting import eventually
 
 

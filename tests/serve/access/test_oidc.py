@@ -17,7 +17,7 @@ from hopscope.base.tls import client_context
 from hopscope.serve.access.lock_out import LockOut
 from hopscope.serve.access.oidc import Provider as Client
 from hopscope.settings.access import OidcSettings
-from support.oidc_provider import CLIENT, SECRET, Provider, provider
+from support.servers.oidc_provider import CLIENT, SECRET, Provider, provider
 
 from .conftest import Server, run
 

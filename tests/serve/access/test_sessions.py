@@ -20,7 +20,7 @@ from hopscope.serve.access import identity
 from hopscope.serve.access.guard import LOGGING_IN, OWN, READING, SAFE, below
 from hopscope.serve.access.pages import safe_next
 from hopscope.serve.live import stream as streaming
-from support.small_disk import fill, small_disk
+from support.processes.small_disk import fill, small_disk
 from support.waiting import HANG_SECONDS
 
 from .conftest import PASSWORDS, TOKEN, Server, run

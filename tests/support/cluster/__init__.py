@@ -1,0 +1,1 @@
+"""Members of a cluster, and lakes."""

@@ -1,0 +1,1 @@
+"""Direct telemetry access: DTA records, stores, and both ends of RoCEv2."""

@@ -1,0 +1,1 @@
+"""Network namespaces, links, switches and routers of a test's own."""

@@ -1,0 +1,1 @@
+"""What tests send and decode: packets by hand, by loops and by kernels, and what tshark says of them."""

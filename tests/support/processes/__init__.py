@@ -1,0 +1,1 @@
+"""Hopscope as its users run it: commands, collectors, installations, pages."""

@@ -1,0 +1,1 @@
+"""Real servers on loopback, and stand-ins for those that no test can start."""
