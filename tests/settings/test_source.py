@@ -83,6 +83,10 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
         ("udp://::1:32766", "expected brackets around IPv6, as in udp://[::1]:32766"),
         ("udp://127.0.0.1:1/path", "expected udp://HOST:PORT"),
         ("udp://127.0.0.1:1?worker=2", "unknown option 'worker'; did you mean workers?"),
+        (
+            "sflow://127.0.0.1?nodes=192.0.2.7=7",
+            "unknown option 'nodes'; set it in [[listen]]",
+        ),
         ("udp://127.0.0.1:1?zzz=2", "unknown option 'zzz'; options are dialect, workers"),
         ("udp://127.0.0.1:1?workers=two", "workers: found 'two', expected a whole number"),
         ("udp://127.0.0.1:1?workers=0", "workers: found '0', expected at least 1"),

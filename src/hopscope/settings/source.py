@@ -52,6 +52,8 @@ def parse(text: str) -> ListenSettings:
         if name not in options:
             close = difflib.get_close_matches(name, options, n=1)
             hint = f"did you mean {close[0]}?" if close else f"options are {', '.join(options)}"
+            if name == "nodes" and name in BY_KIND[split.scheme]:
+                hint = "set it in [[listen]] of a file"
             raise SourceError(f"{text}: unknown option {name!r}; {hint}")
         if name == "allow":
             allow.extend(part for part in value.split(",") if part)
