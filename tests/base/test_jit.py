@@ -57,6 +57,34 @@ def test_a_kernel_for_a_function_of_a_caller_is_not_kept() -> None:
     assert not [name for name in kernel_cache.loaded if "applied" in name]
 
 
+ONE = np.dtype([("a", "<u8"), ("b", "<u8"), ("c", "<u2"), ("d", "u1"), ("rest", "u1", (5,)), ("e", "<u4")])
+OTHER = np.dtype([("e", "<u4"), ("more", "u1", (3,)), ("d", "u1"), ("a", "<u8"), ("b", "<u8"), ("c", "<u2")])
+NAMES = ("a", "b", "c", "d", "e")
+same = jit.matcher(NAMES)
+
+
+@kernel
+def matches(ones: Any, others: Any) -> Any:
+    return same(ones[0], others[0])
+
+
+def test_fields_match_wherever_they_are() -> None:
+    """A bit of any field that differs is seen, in fields that are compared at once and in others; bytes
+    between them are not compared.
+    """
+    one, other = np.full(1, 0, ONE), np.full(1, 0, OTHER)
+    one["rest"], other["more"] = 1, 2
+    for number, name in enumerate(NAMES):
+        one[name] = other[name] = 77 + number
+    assert matches(one, other)
+    for name in NAMES:
+        for bit in range(8 * ONE[name].itemsize):
+            other[name] ^= np.array(1 << bit, ONE[name])
+            assert not matches(one, other), (name, bit)
+            other[name] = one[name]
+    assert matches(one, other)
+
+
 def test_bounds_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With them, an index outside of an array is an IndexError, in a kernel that a kernel calls, too."""
     monkeypatch.setattr("hopscope.base.kernels.compiler.config.BOUNDSCHECK", 1)

@@ -219,6 +219,32 @@ def test_kernel_equals_twin_on_long_steady_paths(
 
 @quick
 @seeds
+def test_kernel_equals_twin_on_bare_paths(
+    make: Any, reference: Any, seed: int, count: int, parts: int
+) -> None:
+    """Most reports carry node ids alone, so that there is nothing to compare or write: what the others
+    change, and the events of evicted flows, are the same.
+    """
+    chance = Random(seed)
+    config = DetectSettings(thresholds=LIMITS, **SMALL)
+    bare = [int(Have.NODE_ID), int(Have.NODE_ID | Have.INGRESS_TIME), int(Have.NODE_ID | Have.PORTS)]
+    stream = []
+    for i in range(count):
+        flow = chance.randrange(40)
+        hops = make.path(*range(1, 2 + flow % 10), latency=7)
+        for hop in hops:
+            hop.have = chance.choice(bare[: 3 if i % 8 else 1])
+        if chance.random() < 0.5:
+            odd = chance.choice(hops)
+            odd.have, odd.null, odd.node = chance.choice(
+                [(int(MEASURED), 0, odd.node), (bare[0], 0, odd.node + 1), (bare[0], bare[0], odd.node)]
+            )
+        stream.append(make.Report(hops, flow, i, i))
+    compare(make, reference, config, stream, parts)
+
+
+@quick
+@seeds
 def test_kernel_equals_twin_with_evictions(
     make: Any, reference: Any, seed: int, count: int, parts: int
 ) -> None:

@@ -182,12 +182,19 @@ def comparer(dtypes: Any, names: Any) -> Callable[[Record, Record, Array], Any]:
     return compare
 
 
+def matcher(names: tuple[str, ...]) -> Callable[[Record, Record], bool]:
+    """A function that tells whether fields of two records are equal."""
+    return lambda one, other: all(int(one[name]) == int(other[name]) for name in names)
+
+
 def install() -> None:
     """Put all of this into `base.kernels.jit`; kernel modules may not be imported yet."""
     from hopscope.base.kernels import jit
 
     np.seterr(over="ignore")
-    twins = (clear, load64, store64, stream128, equal_words, shuffler, comparer, lowest_bit, highest_bit)
+    twins = (
+        clear, load64, store64, stream128, equal_words, shuffler, comparer, matcher, lowest_bit, highest_bit,
+    )  # fmt: skip
     hints = ("fence", "order", "order_reads", "prefetch", "prefetch_read")
     functions: dict[str, Any] = {twin.__name__: twin for twin in twins}
     functions |= dict.fromkeys(hints, lambda *_: None)

@@ -466,6 +466,45 @@ def comparer(dtypes: tuple[Any, Any], names: tuple[tuple[str, ...], tuple[str, .
     return intrinsic(compare)
 
 
+def matcher(names: tuple[str, ...]) -> Any:
+    """A function `(one, other)` of two records: whether these fields, unsigned integers that both have, are
+    equal. Fields that are next to each other in both records are compared at once.
+    """
+
+    def match(typingctx: Any, one: Any, other: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            i8, i64 = ir.IntType(8), ir.IntType(64)
+            starts = [builder.bitcast(record, i8.as_pointer()) for record in args]
+            runs: list[list[int]] = []  # offset in one, offset in other, bytes
+            for name in sorted(names, key=one.offset):
+                mine, theirs, size = one.offset(name), other.offset(name), one.typeof(name).bitwidth // 8
+                if runs and [mine - runs[-1][2], theirs - runs[-1][2]] == runs[-1][:2]:
+                    runs[-1][2] += size
+                else:
+                    runs.append([mine, theirs, size])
+            apart: Any = ir.Constant(ir.IntType(1), 0)
+            rest: Any = ir.Constant(i64, 0)
+            for *places, size in runs:
+                kind = ir.IntType(8 * size)
+                mine, theirs = (
+                    builder.load(
+                        builder.bitcast(builder.gep(start, [ir.Constant(i64, at)]), kind.as_pointer()),
+                        align=1,
+                    )
+                    for start, at in zip(starts, places, strict=True)
+                )
+                if size > 8:
+                    apart = builder.or_(apart, builder.icmp_unsigned("!=", mine, theirs))
+                else:
+                    odd = builder.xor(mine, theirs)
+                    rest = builder.or_(rest, odd if size == 8 else builder.zext(odd, i64))
+            return builder.not_(builder.or_(apart, builder.icmp_unsigned("!=", rest, ir.Constant(i64, 0))))
+
+        return numba.types.boolean(one, other), codegen
+
+    return intrinsic(match)
+
+
 def _lowest_bit(typingctx: Any, x: Any) -> Any:
     """Index of the lowest bit that is set; 64 for 0."""
 

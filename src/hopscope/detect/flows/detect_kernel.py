@@ -26,8 +26,8 @@ from ...wire.records import Flag
 from . import slow_path_kernel as slow_path
 from .ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_first, prefetch_next
 from .event_kernel import ENABLED, FLOW_CARRIED, NO_NODE, NOT_FOUND, VALUES
-from .fast_path_kernel import commit, is_steady
-from .flow_cache_kernel import ROW_WORDS, VERSION, WAY, is_flow, use_way
+from .fast_path_kernel import are_bare, commit, is_steady
+from .flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, use_way
 from .path_kernel import HAS_PATH, node_of
 from .source_table_kernel import check_sequence
 
@@ -75,19 +75,18 @@ def try_fast_path(
     if carried & slow_path.OWN_HOP:
         own = slow_path.own_node(reports, i, hops)
         count += U64((own != NO_NODE) & (node_of(hops, last - U64(1), NO_NODE) != own))
-    if (
-        not is_flow(flows, f, reports, i)
-        or (U64(flow.hop_count) != count)
-        | (U64(flow.state) & (HAS_PATH | slow_path.INCOMPLETE) != HAS_PATH)
-        | (flow.alarm != 0)
-        or not is_steady(flows, f, states, ports, hops, first, count, last, own, bounds, knobs)
-    ):
+    if not is_flow(flows, f, reports, i) or (U64(flow.hop_count) != count) | (
+        U64(flow.state) & (HAS_PATH | slow_path.INCOMPLETE) != HAS_PATH
+    ) | (flow.alarm != 0):
+        return U64(0)
+    bare = count <= INLINE and are_bare(states, f * INLINE, hops, first, count)
+    if not bare and not is_steady(flows, f, states, ports, hops, first, count, last, own, bounds, knobs):
         return U64(0)
     version = tags[row * ROW_WORDS + VERSION]
     tags[row * ROW_WORDS + VERSION] = version + U32(1)
     order()
     use_way(tags, row, way)
-    values = commit(flows, f, states, ports, hops, first, count, r.time_ns)
+    values = commit(flows, f, states, ports, hops, first, count, r.time_ns, bare)
     order()
     tags[row * ROW_WORDS + VERSION] = version + U32(2)
     return values
@@ -110,30 +109,35 @@ def steady_reports(
     total = U64(len(reports))
     mask = U64(len(tags)) // ROW_WORDS - U64(1)
     enabled = knobs[ENABLED] != U64(0)
-    for k in range(start, total):
-        i = U64(k)
-        hashed, way = hashes[i & SLOT], hashes[SLOTS + (i & SLOT)]
+    i = U64(start)
+    while i < total:
         if (i - base) & (AHEAD - U64(1)) == U64(0):
-            prefetch_next(reports, i, tags, flows, states, ports, hashes, knobs)
-        r = reports[i]
-        if U64(len(events)) - n < room_for(r):
-            return i, n, source, False
-        rejected = r.reason != 0
-        if (
-            r.index == 0
-            and (not rejected or U64(r.place) > HEADER)
-            and r.version != 0  # not a packet without a report
-            and U64(r.flags) & COUNTED == U64(0)
-        ):
-            n, source = check_sequence(sources, source_shares, reports, i, source, events, n, tally, knobs)
-        values = U64(0)
-        if enabled and not rejected and U64(r.flags) & slow_path.HELD == U64(0):
-            values = try_fast_path(
-                reports, i, hops, hashed & mask, way, tags, flows, states, ports, bounds, knobs
-            )
-        if values == U64(0):
-            return i, n, source, True
-        tally[VALUES] += values
+            prefetch_next(reports, i, hops, tags, flows, states, ports, hashes, knobs)
+        stop = min(i + AHEAD - ((i - base) & (AHEAD - U64(1))), total)
+        while i < stop:
+            hashed, way = hashes[i & SLOT], hashes[SLOTS + (i & SLOT)]
+            r = reports[i]
+            if U64(len(events)) - n < room_for(r):
+                return i, n, source, False
+            rejected = r.reason != 0
+            if (
+                r.index == 0
+                and (not rejected or U64(r.place) > HEADER)
+                and r.version != 0  # not a packet without a report
+                and U64(r.flags) & COUNTED == U64(0)
+            ):
+                n, source = check_sequence(
+                    sources, source_shares, reports, i, source, events, n, tally, knobs
+                )
+            values = U64(0)
+            if enabled and not rejected and U64(r.flags) & slow_path.HELD == U64(0):
+                values = try_fast_path(
+                    reports, i, hops, hashed & mask, way, tags, flows, states, ports, bounds, knobs
+                )
+            if values == U64(0):
+                return i, n, source, True
+            tally[VALUES] += values
+            i += U64(1)
     return total, n, source, True
 
 

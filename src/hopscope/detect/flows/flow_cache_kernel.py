@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.kernels.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit
+from ...base.kernels.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit, matcher
 from ..records import INLINE_HOPS, POOL_HOPS, WAYS, ClearReason, FlowState, Kind, Metric
 from .event_kernel import (
     ALARMS,
@@ -62,21 +62,13 @@ def match(tags: Any, row: Any, tag: Any) -> Any:
     return lowest_bit(found) if found else NOT_FOUND
 
 
+same_key = matcher(("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version"))
+
+
 @inlined
 def is_flow(flows: Any, f: Any, reports: Any, i: Any) -> Any:
     """Whether flow f is the flow of report i: compares the whole key."""
-    flow = flows[f]
-    r = reports[i]
-    return (
-        (flow.src_lo ^ r.src_lo)
-        | (flow.dst_lo ^ r.dst_lo)
-        | (flow.src_hi ^ r.src_hi)
-        | (flow.dst_hi ^ r.dst_hi)
-        | U64(flow.sport ^ r.sport)
-        | U64(flow.dport ^ r.dport)
-        | U64(flow.proto ^ r.proto)
-        | U64(flow.ip_version ^ r.ip_version)
-    ) == U64(0)
+    return same_key(flows[f], reports[i])
 
 
 @kernel
