@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from .section import Seconds, Section, Token, host_and_port, is_loopback
-
-
-def _listen(text: str) -> str:
-    host_and_port(text)
-    return text
+from .section import ListenAddress, Seconds, Section, Token, host_and_port, is_loopback
 
 
 class AgentSettings(Section):
     """`hopscope switch serve`: where a controller reaches this switch."""
 
-    listen: Annotated[str, AfterValidator(_listen)] = "127.0.0.1:7255"
+    listen: ListenAddress = "127.0.0.1:7255"
     """Address and TCP port; any address except loopback needs `cert_file`."""
     token: Token
     """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` says where to

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from .destinations.redis import redis_url
-from .section import Network, Seconds, Section, host_and_port, is_loopback
+from .section import ListenAddress, Network, Seconds, Section, host_and_port, is_loopback
 
 MAX_CHANCE_ROWS, MAX_CHANCE_COLUMNS = 101, 1000
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -68,12 +68,6 @@ class AdaptiveSettings(Section):
     """Highest S."""
 
 
-def _listen(text: str) -> str:
-    if text:
-        host_and_port(text)
-    return text
-
-
 class TrackedFlowSettings(Section):
     """A tracked flow through a fabric on this machine (INT-label, 3.3)."""
 
@@ -100,7 +94,7 @@ class TrackedFlowSettings(Section):
 class LabelSettings(Section):
     """Labels from last hops, and the controller."""
 
-    listen: Annotated[str, AfterValidator(_listen)] = ""
+    listen: ListenAddress = ""
     """Address and UDP port to receive labels on, such as `127.0.0.1:7254`; empty: none. Anything but loopback
     needs `allow`.
     """

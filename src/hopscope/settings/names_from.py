@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from .destinations.tls import TlsSettings
-from .section import NodeIds, Port, Seconds, Section, device_number, is_reference, of_kind
+from .section import NodeIds, Port, Seconds, Section, TableName, device_number, is_reference, of_kind
 
 LEAST_PASSWORD = 8
 """Shortest password of SNMPv3, in characters (RFC 3414 §11.2)."""
@@ -120,7 +120,7 @@ DEVICE_KINDS: dict[str, type[DeviceSettings]] = {"snmp": SnmpSettings, "gnmi": G
 """Settings of the kinds."""
 
 NamedDevices = dict[
-    Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")],
+    TableName,
     Annotated[SerializeAsAny[DeviceSettings], of_kind(DEVICE_KINDS)],
 ]
 """Tables of devices by name."""

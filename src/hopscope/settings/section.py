@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import UnionType
@@ -69,6 +70,10 @@ Seconds = Annotated[float, AfterValidator(_measurable), Field(json_schema_extra=
 
 A validator checks this, since bounds of the type would replace narrower ones of a field.
 """
+
+
+TableName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+"""Name that the user gives to a table, such as `lab` in `[export.lab]`."""
 
 
 def of_kind(kinds: Mapping[str, type[BaseModel]]) -> BeforeValidator:
@@ -183,14 +188,21 @@ Network = Annotated[str, AfterValidator(_network)]
 """A network or an address, such as `192.0.2.0/24`."""
 
 
-def _receiver(value: str) -> str:
-    if value:
-        host_and_port(value, least=1)
-    return value
+def _address(*, least: int) -> AfterValidator:
+    """Accepts host and port, or an empty text."""
+
+    def check(text: str) -> str:
+        if text:
+            host_and_port(text, least=least)
+        return text
+
+    return AfterValidator(check)
 
 
-Receiver = Annotated[str, AfterValidator(_receiver)]
+Receiver = Annotated[str, _address(least=1)]
 """Host and port to send to, or empty."""
+ListenAddress = Annotated[str, _address(least=0)]
+"""Host and port to listen on, or empty."""
 
 
 _SECRET = re.compile(
@@ -295,3 +307,19 @@ def item_section(annotation: Any) -> type[Section] | None:
     """The section of the items of a list, or of tables by name; None: they are values."""
     kind = plain_type(annotation)
     return section_of(get_args(kind)[-1 if get_origin(kind) is dict else 0]) if get_args(kind) else None
+
+
+def parsed(annotation: Any, text: str) -> Any:
+    """The text of a variable or a flag as a setting of this type takes it: lists and tables as in TOML, or a
+    list of words. Raises ValueError.
+    """
+    kind = plain_type(annotation)
+    is_table, is_list = get_origin(kind) is dict or section_of(kind), get_origin(kind) is tuple
+    if (is_table and text.startswith("{")) or (is_list and text.startswith(("[", "{"))):
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"expected a value as in TOML: {error}") from None
+    if is_list and item_section(kind) is None:
+        return text.replace(",", " ").split()
+    return text

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from ..wire.address import with_port
 from .access import OidcSettings, Role
-from .section import Seconds, Section, Token
+from .section import Network, Seconds, Section, Token
 from .top_flows import TopFlowSettings
 
 _HEADER = r"^[A-Za-z0-9-]*$"
-
-
-def _network(text: str) -> str:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        raise ValueError(f"found {text!r}, expected an address or a network, such as 192.0.2.0/24") from None
-    return text
-
-
-Network = Annotated[str, AfterValidator(_network)]
 
 
 class ServeSettings(Section):

@@ -83,7 +83,7 @@ class SinkSettings(Section):
 
 
 def _edges(value: object) -> object:
-    return () if value == "log" else value
+    return () if value in ("log", ["log"]) else value
 
 
 Edge = Annotated[int, Field(ge=0, le=2**63 - 1)]

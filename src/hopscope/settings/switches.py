@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from .destinations.tls import TlsSettings
-from .section import Number16, Seconds, Section, Token, host_and_port, is_loopback, of_kind
+from .section import Number16, Seconds, Section, TableName, Token, host_and_port, is_loopback, of_kind
 from .watch import MAX_WATCHES, WatchSettings
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 MAX_CONTROLLED = 1024
 """Most switches: each has a thread."""
 
@@ -122,7 +121,7 @@ CONTROLLED_KINDS: dict[str, type[ControlledSettings]] = {
 """Settings of the kinds."""
 
 NamedSwitches = Annotated[
-    dict[Name, Annotated[SerializeAsAny[ControlledSettings], of_kind(CONTROLLED_KINDS)]],
+    dict[TableName, Annotated[SerializeAsAny[ControlledSettings], of_kind(CONTROLLED_KINDS)]],
     Field(max_length=MAX_CONTROLLED),
 ]
 """Switches by name."""
@@ -131,7 +130,7 @@ NamedSwitches = Annotated[
 class WatchRule(WatchSettings):
     """Packets that get INT at the switches that the controller reaches."""
 
-    switches: tuple[Name, ...] = ()
+    switches: tuple[TableName, ...] = ()
     """Names of the switches that put it in; empty: all."""
     at: Literal["all", "edge"] = "all"
     """`edge`: of these, only switches with a port that does not lead to another switch, according to

@@ -29,15 +29,7 @@ def member_descriptions(enumeration: type[Enum]) -> dict[str, str]:
     """The docstring below each member of an enumeration by its name, which Python itself does not keep."""
     owner = ast.parse(inspect.getsource(enumeration)).body[0]
     assert isinstance(owner, ast.ClassDef)
-    return {
-        member.targets[0].id: inspect.cleandoc(text.value.value)
-        for member, text in pairwise(owner.body)
-        if isinstance(member, ast.Assign)
-        and isinstance(member.targets[0], ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+    return _docstrings(owner)
 
 
 @cache
@@ -46,16 +38,17 @@ def _classes(module: str) -> dict[str, dict[str, str]]:
     if module not in sys.modules or module.partition(".")[0] in ("builtins", "pydantic"):
         return {}
     tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {each.name: dict(_attributes(each)) for each in tree.body if isinstance(each, ast.ClassDef)}
+    return {each.name: _docstrings(each) for each in tree.body if isinstance(each, ast.ClassDef)}
 
 
-def _attributes(owner: ast.ClassDef) -> list[tuple[str, str]]:
-    return [
-        (attribute.target.id, inspect.cleandoc(text.value.value))
-        for attribute, text in pairwise(owner.body)
-        if isinstance(attribute, ast.AnnAssign)
-        and isinstance(attribute.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    ]
+def _docstrings(owner: ast.ClassDef) -> dict[str, str]:
+    """The docstring below each attribute of a class that has one."""
+    found: dict[str, str] = {}
+    for attribute, below in pairwise(owner.body):
+        match attribute, below:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from ...base import toml
 from ...base.errors import HopscopeError
 from ..collector import Settings
 from ..dialects import AUTO, known, unknown
-from ..section import Section, plain_type, section_of
+from ..section import Section, parsed, plain_type, section_of
 from .errors import ConfigError, did_you_mean, elsewhere, error_lines, origin_of
 from .lines import with_lines
 from .places import LOCAL_FILE, PREFIX, default_file, file_exists, variable_part, variables
@@ -83,7 +82,7 @@ def load(
     errors: list[str] = []
     for origin, top, given in layers:
         try:
-            for path, value in _leaves(top, _parsed(top, given, origin)):
+            for path, value in _leaves(top, _value(top, given, origin)):
                 try:
                     _put(tree, path, _listeners(path, value, origin), origin)
                     origins[".".join(path)] = origin
@@ -218,21 +217,12 @@ def _put_open(tree: Tree, above: Sequence[str], last: str, value: Any, origin: s
     tree[last] = value
 
 
-def _parsed(path: Keys, value: Any, origin: str) -> Any:
-    """A value as the models take it: lists and tables from a text as in TOML, lists of words without it."""
-    if not isinstance(value, str):
-        return value
-    kind = plain_type(_annotation(path))
-    table, listed = get_origin(kind) is dict or section_of(kind), get_origin(kind) is tuple
-    if (table and value.startswith("{")) or (listed and value.startswith(("[", "{"))):
-        try:
-            return tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError as error:
-            key = ".".join(path)
-            raise ConfigError(f"{origin}: {key}: expected a value as in TOML: {error}") from error
-    if listed and section_of(get_args(kind)[0]) is None and value != "log":
-        return value.replace(",", " ").split()
-    return value
+def _value(path: Keys, value: Any, origin: str) -> Any:
+    """A value as the models take it. Raises ConfigError."""
+    try:
+        return parsed(_annotation(path), value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ConfigError(f"{origin}: {'.'.join(path)}: {error}") from error
 
 
 def _listeners(path: Keys, value: Any, origin: str) -> Any:

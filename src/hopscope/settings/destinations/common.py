@@ -19,6 +19,10 @@ def _prefix(text: str) -> str:
         raise ValueError(f"found {text!r}, expected a prefix, such as 10.1.0.0/16 or 2001:db8::/32") from None
 
 
+SERVER_URL = r"^(udp|tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
+"""Pattern of the address of a server that is reached over UDP, TCP or TLS."""
+
+
 class ExportSettings(Section):
     """One destination of events; every kind has more settings."""
 

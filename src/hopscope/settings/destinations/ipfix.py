@@ -5,17 +5,14 @@ from __future__ import annotations
 from pydantic import Field
 
 from ..section import Seconds
-from .common import ExportSettings
+from .common import SERVER_URL, ExportSettings
 from .tls import TlsSettings
 
 
 class IpfixSettings(TlsSettings, ExportSettings):
     """An IPFIX collector (RFC 7011), such as nfdump or pmacct, over UDP, TCP or TLS."""
 
-    url: str = Field(
-        default="udp://127.0.0.1:4739",
-        pattern=r"^(udp|tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$",
-    )
+    url: str = Field(default="udp://127.0.0.1:4739", pattern=SERVER_URL)
     """Address of the collector, such as `udp://192.0.2.7:4739`, `tcp://…:4739` or `tls://…:4740`."""
     kinds: tuple[str, ...] = ("flow_record",)
     """Kinds of events that it gets; empty: all. Tools for flows take every other event for a flow."""

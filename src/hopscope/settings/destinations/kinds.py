@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, SerializeAsAny
 
-from ..section import kind_of, plain_type
+from ..section import TableName, kind_of, parsed
 from .alerts.alertmanager import AlertmanagerSettings
 from .alerts.email import EmailSettings
 from .alerts.slack import SlackSettings
@@ -65,24 +64,15 @@ def _of_kind(values: Any) -> Any:
     if not isinstance(values, dict):
         return values
     model = _settings_of(values)
-    return model.model_validate({key: _parsed(model, key, value) for key, value in values.items()})
-
-
-def _parsed(model: type[ExportSettings], key: str, value: Any) -> Any:
-    """The value of a variable or a flag: lists and tables as in TOML, or a list of words without it."""
-    if not isinstance(value, str) or key not in model.model_fields:
-        return value
-    kind = get_origin(plain_type(model.model_fields[key].annotation))
-    if kind in (tuple, dict) and value.startswith(("[", "{")):
-        try:
-            return tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"expected a value as in TOML: {error}") from None
-    return value.replace(",", " ").split() if kind is tuple else value
+    fields = model.model_fields
+    return model.model_validate({
+        key: parsed(fields[key].annotation, value) if isinstance(value, str) and key in fields else value
+        for key, value in values.items()
+    })  # fmt: skip
 
 
 NamedExports = dict[
-    Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")],
+    TableName,
     Annotated[SerializeAsAny[ExportSettings], BeforeValidator(_of_kind)],
 ]
 """Destinations by name."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from ..common import SERVER_URL
 from ..tls import TlsSettings
 from .common import AlertSettings, TextTemplate
 
@@ -15,9 +16,7 @@ FACILITIES = {"user": 1, "daemon": 3, **{f"local{number}": 16 + number for numbe
 class SyslogSettings(TlsSettings, AlertSettings):
     """Syslog (RFC 5424): a message for each alert, over UDP, TCP (RFC 6587) or TLS (RFC 5425)."""
 
-    url: str = Field(
-        default="udp://127.0.0.1:514", pattern=r"^(udp|tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
-    )
+    url: str = Field(default="udp://127.0.0.1:514", pattern=SERVER_URL)
     """Address of the server, such as `udp://192.0.2.7:514`, `tcp://…:601` or `tls://…:6514`."""
     facility: Literal[
         "user", "daemon", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"

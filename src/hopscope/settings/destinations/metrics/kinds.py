@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, SerializeAsAny
+from pydantic import SerializeAsAny
 
-from ...section import of_kind
+from ...section import TableName, of_kind
 from ..databases.influx import InfluxMetricsSettings
 from ..otlp import OtlpMetricsSettings
 from .common import MetricsSettings
@@ -20,7 +20,7 @@ METRICS_KINDS: dict[str, type[MetricsSettings]] = {
 """Settings of the kinds."""
 
 NamedMetrics = dict[
-    Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")],
+    TableName,
     Annotated[SerializeAsAny[MetricsSettings], of_kind(METRICS_KINDS)],
 ]
 """Destinations of metrics by name."""
