@@ -39,10 +39,10 @@ from hopscope.direct.primitives.append_reader import ListsReader
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.stores.folder import read_store
 from hopscope.direct.theory.key_write import average
+from hopscope.rdma.advertisement import SERVICE_PORT
 from hopscope.rdma.counters import NIC_COUNTERS
 from hopscope.rdma.endpoint import Endpoint
 from hopscope.rdma.records import VERB, Verb, VerbBlock
-from hopscope.runtime.direct.nic import SERVICE_PORT
 from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
 from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.layout import DTA_PORT

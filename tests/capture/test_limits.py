@@ -68,7 +68,7 @@ def test_ranges_are_sorted_and_merged() -> None:
 def test_a_network_that_is_none() -> None:
     """The line says what was found and what was expected."""
     with pytest.raises(
-        CaptureError, match=r"'10\.0\.0/24' is not a network; expected one such as 192\.0\.2\.0/24"
+        CaptureError, match=r"found '10\.0\.0/24', expected a network, such as 192\.0\.2\.0/24"
     ):
         source_ranges(["10.0.0/24"])
 

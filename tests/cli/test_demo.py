@@ -139,7 +139,7 @@ def test_schedule(topology: Topology, seconds: float | None) -> None:
 def test_two_leaves_are_too_few() -> None:
     """A flow between two leaves leaves two links at once: no demo begins that would miss its path change."""
     with pytest.raises(HopscopeError, match="found leaf-spine:2x2x4, expected three leaves or more"):
-        schedule(LeafSpine(2, 2), 12.0)
+        schedule(LeafSpine(2, 2), 12.0, 1)
 
 
 def demo(*arguments: str) -> list[str]:

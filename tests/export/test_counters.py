@@ -11,6 +11,7 @@ from hopscope.export.counters import DestinationLabel, open_counters
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.readiness import exports
+from hopscope.settings.top_flows import TopFlowSettings
 
 
 def test_health_is_shown_everywhere(regions: Path) -> None:
@@ -24,7 +25,9 @@ def test_health_is_shown_everywhere(regions: Path) -> None:
     rows = open_counters(folder, places)["destinations"]
     rows["ok"], rows["since_ns"] = [1, 1, 0], 10**18
     rows["problem"][2], rows["expired_total"][2], rows["sent_total"] = b"refused", 1234, 5
-    text = prometheus.render(CollectorState(folder), Names(), folder, folder / "direct").decode()
+    text = prometheus.render(
+        CollectorState(folder), Names(), folder, folder / "direct", TopFlowSettings()
+    ).decode()
     for line in (
         'hopscope_export_sent_total{destination="pager"} 5.0',
         'hopscope_export_up{destination="far"} 0.0',

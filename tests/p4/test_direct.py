@@ -25,9 +25,9 @@ from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.direct.primitives import key_increment, key_write, postcarding
 from hopscope.direct.primitives.append import ListReader
 from hopscope.direct.stores.folder import read_store
+from hopscope.rdma.advertisement import SERVICE_PORT
 from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.requester import LossMode
-from hopscope.runtime.direct.remote import SERVICE_PORT
 from hopscope.testbed.namespaces import delete, inside, run
 from hopscope.wire.dta.forms import Form
 from hopscope.wire.observation import flow_bytes

@@ -25,6 +25,7 @@ from hopscope.operators import counters as operators
 from hopscope.present.collector_state import CollectorState
 from hopscope.rdma import counters as rdma
 from hopscope.serve.prometheus import render
+from hopscope.settings.top_flows import TopFlowSettings
 
 SOURCE = Path(hopscope.__file__).parent
 FILES = [
@@ -56,7 +57,9 @@ def samples(tmp_path: Path) -> list[tuple[str, dict[str, str], float]]:
     region = export.open_counters(tmp_path, places)
     for at, name in enumerate(export.NAMES, 1):
         region["destinations"][name] = at
-    text = render(CollectorState(tmp_path), Names(), tmp_path, tmp_path / "direct").decode()
+    text = render(
+        CollectorState(tmp_path), Names(), tmp_path, tmp_path / "direct", TopFlowSettings()
+    ).decode()
     return [
         (sample.name, sample.labels, sample.value)
         for family in text_string_to_metric_families(text)

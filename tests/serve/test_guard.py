@@ -261,7 +261,7 @@ def test_a_proxy_in_front_is_known_by_its_address(tmp_path: Path, given_url: str
     [
         ({"key_file": "key.pem"}, "key_file without cert_file"),
         ({"proxy_user_header": "X-User"}, "without proxy_addresses"),
-        ({"proxy_addresses": ("proxy.example",)}, "expected an address or a network"),
+        ({"proxy_addresses": ("proxy.example",)}, "expected a network"),
     ],
 )
 def test_settings_that_would_open_the_door_are_errors(given: dict[str, Any], expected: str) -> None:

@@ -91,7 +91,7 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
         ("udp://127.0.0.1:1?workers=two", "workers: found 'two', expected a whole number"),
         ("udp://127.0.0.1:1?workers=0", "workers: found '0', expected at least 1"),
         ("udp://127.0.0.1:1?workers=1&workers=2", "workers is given twice"),
-        ("udp://127.0.0.1:1?allow=10.0.0", "allow[0]: '10.0.0' is not a network"),
+        ("udp://127.0.0.1:1?allow=10.0.0", "allow[0]: found '10.0.0', expected a network"),
         (
             "sflow://0.0.0.0?dialect=bmv2",
             "unknown option 'dialect'; options are workers, receive_buffer_bytes",

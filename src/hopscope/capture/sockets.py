@@ -37,6 +37,13 @@ def require_linux() -> None:
         )
 
 
+def free_udp_port() -> int:
+    """A UDP port that is free now on loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tuple[object, ...]]:
     """Family and socket address of a host. Raises CaptureError."""
     try:

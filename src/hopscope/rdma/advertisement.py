@@ -28,6 +28,8 @@ import numpy.typing as npt
 
 from ..base.errors import HopscopeError
 
+SERVICE_PORT = 1330
+"""RDMA-CM port on which a collector announces all its stores in our format."""
 MAGIC = b"HOPSTORE"
 VERSION = 2
 PARAMS = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from ..base.names import Names
@@ -28,23 +28,15 @@ def accepts_openmetrics(accept: str) -> bool:
     )
 
 
-def render(
-    state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings | None = None
-) -> bytes:
+def render(state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings) -> bytes:
     """The whole exposition, text format 0.0.4; the parameters are those of `Families`."""
-    return generate_latest(_registry(Families(state, names, folder, stores, top, MORE_FILES)))
+    return generate_latest(Families(state, names, folder, stores, top, MORE_FILES))
 
 
 def render_openmetrics(
-    state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings | None = None
+    state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings
 ) -> bytes:
     """The same as OpenMetrics 1.0, which has exemplars."""
-    registry = _registry(Families(state, names, folder, stores, top, MORE_FILES))
-    text: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+    families = Families(state, names, folder, stores, top, MORE_FILES)
+    text: bytes = openmetrics.generate_latest(families)  # type: ignore[no-untyped-call]
     return text
-
-
-def _registry(families: Families) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(families)
-    return registry

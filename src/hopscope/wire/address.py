@@ -46,7 +46,7 @@ def network(text: str) -> tuple[int, int]:
         found = ipaddress.ip_network(plain, strict=False)
     except ValueError as error:
         raise ValueError(
-            f"{text!r} is not a network; expected one such as 192.0.2.0/24 or 2001:db8::/32"
+            f"found {text!r}, expected a network, such as 192.0.2.0/24 or 2001:db8::/32"
         ) from error
     base = MAPPED if found.version == 4 else 0
     return base | int(found.network_address), base | int(found.broadcast_address)

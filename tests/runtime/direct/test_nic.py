@@ -17,14 +17,14 @@ from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.direct.stores.folder import read_store
 from hopscope.direct.stores.spec import parse_store
 from hopscope.memory.ring import RingReader, attach_ring
-from hopscope.rdma.advertisement import decode_published
+from hopscope.rdma.advertisement import SERVICE_PORT, decode_published
 from hopscope.rdma.connection import service_of
 from hopscope.rdma.counters import NIC_COUNTERS
 from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.notices import NOTICES_FILE
 from hopscope.rdma.records import NOTICE_VERSION, VERB, Verb, VerbBlock, VerbFlag
 from hopscope.rdma.requester import LossMode
-from hopscope.runtime.direct.nic import PUBLISHED_PORTS, SERVICE_PORT, NicProcess
+from hopscope.runtime.direct.nic import PUBLISHED_PORTS, NicProcess
 from hopscope.settings.direct import DirectSettings, NicSettings
 from hopscope.wire.address import number_of
 from hopscope.wire.records import Records

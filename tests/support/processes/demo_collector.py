@@ -60,7 +60,7 @@ class DemoCollector:
 def demo_collector(folder: Path) -> Iterator[DemoCollector]:
     """Simulate the demo; every hundredth report is lost, and every hundredth datagram damaged."""
     topology = parse_topology("leaf-spine:4x2x2", 100_000_000)
-    faults = schedule(topology, float(SECONDS))
+    faults = schedule(topology, float(SECONDS), 1)
     (folder / "names.toml").write_text(topology.names_toml())
     places = {"data": f'"{folder}/data"', "names": f'"{folder}/names.toml"', "listeners": "", "limits": ""}
     (folder / "demo.toml").write_text(CONFIG.format(**places, port=0, http_port=0))

@@ -162,7 +162,8 @@ class _Demo:
 
     def run(self, stack: ExitStack, arguments: list[str], form: Summary) -> None:
         """Run the demo; raises typer.Exit."""
-        from .processes import Collector, FabricProcess, free_udp_port
+        from ...capture.sockets import free_udp_port
+        from .processes import Collector, FabricProcess
 
         at_signals(self._stop.set, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         stack.callback(self._view.close)
@@ -195,8 +196,8 @@ class _Demo:
         if self._edge_seed is None:
             names.write_text(topology.names_toml(), encoding="utf-8")
         else:
+            from ...capture.sockets import free_udp_port
             from . import edge
-            from .processes import free_udp_port
 
             ports = {kind: free_udp_port() for kind in ("sflow", "ipfix")}
             self._edge = edge.EdgeSender(ports, self._edge_seed)

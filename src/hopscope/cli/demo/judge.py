@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...detect.records import EVENT, NO_PORT, Kind, Metric
+from ...detect.records import NO_PORT, Kind, Metric
 from ...fabric.faults import Fault, FaultKind
 from ...fabric.topology import Topology
 from ...wire.records import Records
@@ -140,6 +140,3 @@ class Judge:
         for place in places:
             verdict.votes[place] += 1
             verdict.first_ns[place] = min(seen_ns, verdict.first_ns.get(place, seen_ns))
-
-
-assert EVENT["path"].shape == (8,)

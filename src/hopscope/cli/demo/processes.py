@@ -38,9 +38,9 @@ class DemoError(HopscopeError):
     """The demo failed; the message says which process failed, and how."""
 
 
-def _follow_us() -> None:
-    """In a child: end when the demo is killed."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_parent(number: int = signal.SIGTERM) -> None:
+    """In a child: get this signal when the thread that started it ends, as when the demo is killed."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def start(arguments: Sequence[str], log: Path, **pipes: Any) -> subprocess.Popen[str]:
@@ -51,19 +51,12 @@ def start(arguments: Sequence[str], log: Path, **pipes: Any) -> subprocess.Popen
             stderr=stderr,
             text=True,
             start_new_session=True,
-            preexec_fn=_follow_us,
+            preexec_fn=end_with_parent,
             **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **pipes},
         )
 
 
-def free_udp_port() -> int:
-    """A free UDP port on loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-def free_http_port(first: int = 8080) -> int:
+def free_http_port(first: int) -> int:
     """`first`, or the next free port; 0 stays 0 (any)."""
     for port in range(first, min(first + 100, 1 << 16) if first else 0):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -122,12 +115,7 @@ class Collector:
     def __init__(self, data: Path, config: Path, log: Path) -> None:
         self.data, self.log = data, log
         self.owner: dict[str, Any] = {}
-        form = [
-            "--log-level",
-            "info",
-            "--log-format",
-            "json",
-        ]  # the format that `wait` reads
+        form = ["--log-level", "info", "--log-format", "json"]  # the format that `wait` reads
         self._process = start(["collect", "--config", str(config), *form], log)
         self._counters: list[npt.NDArray[np.uint64]] = []
         self._feed: Feed | None = None

@@ -25,7 +25,7 @@ _STARTS = {
 _LASTING = 0.1
 
 
-def schedule(topology: Topology, seconds: float | None, seed: int = 1) -> list[Fault]:
+def schedule(topology: Topology, seconds: float | None, seed: int) -> list[Fault]:
     """The four faults, each at a different port that the seed chooses; repeated if the demo has no end.
 
     Raises HopscopeError for a fabric of two leaves: flows that avoid a spine avoid both of its links, so no

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...base.errors import HopscopeError, described
 from ...base.names import Names
@@ -33,6 +34,9 @@ from ..labels.process import listen_settings
 from .environment import Finding, Verdict
 from .environment import listener as find_listener
 from .environment import page as find_page
+
+if TYPE_CHECKING:
+    from ...export.destination import Context
 
 MAX_TRIES = 16
 """How many destinations are tried at the same time."""
@@ -185,15 +189,11 @@ def _redis(key: str, place: str) -> Attempt:
 
 def _export(key: str, name: str, export: ExportSettings, settings: Settings) -> Attempt:
     def run() -> str:
-        from ...export.destination import Context
         from ...export.kinds import destination_class
 
-        member = settings.member_name
-        context = Context(name, member, Names(), lambda counter, count: None)
         kind = destination_class(export.kind)
         kind.check(export)
-        destination = kind(export, context)
-        with closing(destination):
+        with closing(kind(export, _context(name, settings))) as destination:
             destination.connect()
         return "connected"
 
@@ -202,19 +202,20 @@ def _export(key: str, name: str, export: ExportSettings, settings: Settings) -> 
 
 def _metrics(key: str, name: str, metrics: MetricsSettings, settings: Settings) -> Attempt:
     def run() -> str:
-        from ...export.destination import Context
         from ...export.kinds import METRICS, require_client
 
         require_client(metrics.kind)
-        member = settings.member_name
-        destination = METRICS[metrics.kind](
-            metrics, Context(name, member, Names(), lambda counter, count: None)
-        )
-        with closing(destination):
+        with closing(METRICS[metrics.kind](metrics, _context(name, settings))) as destination:
             destination.connect()
         return "connected"
 
     return Attempt(f"{key} {metrics.place}", run)
+
+
+def _context(name: str, settings: Settings) -> Context:
+    from ...export.destination import Context
+
+    return Context(name, settings.member_name, Names(), lambda counter, count: None)
 
 
 def _cluster(settings: ClusterSettings) -> Attempt:

@@ -174,16 +174,14 @@ def _counters(folder: Path, settings: Settings) -> dict[str, object]:
     destinations = [
         {name: _plain(row[name]) for name in DESTINATION.names or ()} for row in read_counters(folder)
     ]
-    return {
-        "processes": processes,
-        "labels": {key: value for key, value in LABEL_COUNTERS.read(state.regions).items() if value},
-        "control": {key: value for key, value in CONTROL_COUNTERS.read(state.regions).items() if value},
-        "names": {key: value for key, value in NAMES_COUNTERS.read(state.regions).items() if value},
-        "translator": {
-            key: value for key, value in TRANSLATOR_COUNTERS.read(settings.stores_folder).items() if value
-        },
-        "destinations": destinations,
+    others = {
+        "labels": LABEL_COUNTERS.read(state.regions),
+        "control": CONTROL_COUNTERS.read(state.regions),
+        "names": NAMES_COUNTERS.read(state.regions),
+        "translator": TRANSLATOR_COUNTERS.read(settings.stores_folder),
     }
+    counted = {name: {key: value for key, value in all_.items() if value} for name, all_ in others.items()}
+    return {"processes": processes, **counted, "destinations": destinations}
 
 
 def _plain(value: Any) -> object:

@@ -90,16 +90,6 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield from _kernels()
 
 
-def state_bytes(settings: Settings) -> int:
-    """Shared memory of all workers."""
-    return mode_of(settings).state_bytes()
-
-
-def memory_text(settings: Settings) -> str:
-    """`state_bytes`, human-readable."""
-    return size(state_bytes(settings))
-
-
 def _system() -> Finding:
     found = (
         f"{platform.system()} {platform.release()}, {platform.machine()}, Python {platform.python_version()}"
@@ -222,7 +212,7 @@ def _may_force() -> bool:
 
 
 def _shared_memory(settings: Settings) -> Iterator[Finding]:
-    needed = state_bytes(settings)
+    needed = mode_of(settings).state_bytes()
     folder = settings.regions or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else settings.data)
     if problem := check_writable(folder):
         yield Finding(str(folder), problem, Verdict.BAD, "choose another folder with --regions")

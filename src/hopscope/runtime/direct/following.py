@@ -15,7 +15,6 @@ from collections.abc import Callable
 from ...cluster.owners.table import OwnerTable
 from ...direct.translation.translator import Translator
 from ...settings.direct import DirectSettings
-from ...wire.roce.layout import ROCE_PORT
 from .output import TranslatorOptions
 from .remote import RemoteStores
 from .warm import warm_rdma
@@ -36,12 +35,9 @@ class FollowingStores:
         options: TranslatorOptions,
         notify: Callable[[str], object],
         table: Callable[[], OwnerTable | None],
-        *,
-        port: int = ROCE_PORT,
     ) -> None:
         """Compiles the kernels; the socket is opened once there is a table."""
         self._settings, self._options, self._notify, self._table = settings, options, notify, table
-        self._port = port
         warm_rdma()
         self._remote: RemoteStores | None = None
         self._none = options.translator([], [None], ())
@@ -113,7 +109,7 @@ class FollowingStores:
             settings = self._settings.model_copy(
                 update={"translator": self._settings.translator.model_copy(update=given)}
             )
-            new = RemoteStores(settings, self._options, self._notify, port=self._port)
+            new = RemoteStores(settings, self._options, self._notify)
             if old is None:
                 new.translator.continue_counters(self._none)
             else:

@@ -18,7 +18,14 @@ from ...base.process.stop import Stop
 from ...direct.primitive import load
 from ...direct.stores.spec import StoreSpec
 from ...direct.stores.store import WRITES, Store
-from ...rdma.advertisement import RemoteRegion, Renewal, encode, encode_progress, encode_published
+from ...rdma.advertisement import (
+    SERVICE_PORT,
+    RemoteRegion,
+    Renewal,
+    encode,
+    encode_progress,
+    encode_published,
+)
 from ...rdma.connection import Connection
 from ...rdma.counters import NIC_COUNTERS
 from ...rdma.memory_table import MemoryTable
@@ -30,8 +37,6 @@ from .ports import NicPorts, Peer
 from .stores import Stores
 from .warm import warm_progress, warm_rdma
 
-SERVICE_PORT = 1330
-"""RDMA-CM port on which all stores are announced, in Hopscope's own format."""
 PUBLISHED_PORTS = {"postcarding": 1336, "key-write": 1337, "append": 1338}
 """Ports of the published collector: the first store of a primitive; of Append the n-th at 1338 + n."""
 TICK_NS = 100_000_000

@@ -14,7 +14,7 @@ from ...direct.stores.spec import described
 from ...direct.stores.store import Layout, StoreError
 from ...direct.translation.routes import RouteError, routes_of
 from ...direct.translation.translator import Translator
-from ...rdma.advertisement import ALIVE
+from ...rdma.advertisement import ALIVE, SERVICE_PORT
 from ...rdma.endpoint import Endpoint, Session
 from ...rdma.memory_table import RdmaError
 from ...rdma.requester import LossMode
@@ -23,8 +23,6 @@ from ...wire.roce.layout import ROCE_PORT
 from .output import TranslatorOptions
 from .warm import warm_rdma
 
-SERVICE_PORT = 1330
-"""RDMA-CM port on which a collector announces all its stores."""
 RETRY_NS = 1_000_000_000
 """Pause between the loss of a connection and the next attempt."""
 ALIVE_NS = 5_000_000_000
@@ -35,9 +33,8 @@ ROUNDS = 16
 
 class RemoteStores:
     """Connections to all collectors of the settings. Each address in the settings holds one share of the
-    keys,
+    keys, so a collector that is named several times holds several shares.
 
-    so a collector that is named several times holds several shares.
     The first collector to connect announces the stores; while one is connected, the others must announce the
     same stores.
     """
@@ -49,8 +46,6 @@ class RemoteStores:
         settings: DirectSettings,
         options: TranslatorOptions,
         notify: Callable[[str], object],
-        *,
-        port: int = ROCE_PORT,
     ) -> None:
         """Compiles kernels, and opens the socket. Raises CaptureError, and ValueError for a bad address."""
         translator = settings.translator
@@ -59,7 +54,7 @@ class RemoteStores:
         self._mode = LossMode.RELIABLE if translator.reliable else LossMode.RESYNC
         self._options, self._notify = options, notify
         self._endpoint = Endpoint(translator.address)
-        self._socket = DatagramSocket(translator.address, port, allow=translator.collectors)
+        self._socket = DatagramSocket(translator.address, ROCE_PORT, allow=translator.collectors)
         warm_rdma()
         self._socket.open()
         self._sessions: list[Session | None] = [None] * len(self._addresses)

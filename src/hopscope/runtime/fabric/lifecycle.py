@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...capture.sockets import free_udp_port
 from ...fabric.topology import Topology, is_file
 from ...labels.registers import Registers
 from ...memory.data_folder import read_owner
@@ -20,7 +20,6 @@ from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, TOPOLOGY_FILE, Fabri
 from ...wire.address import network
 from .process import await_ready, start
 
-HOST = "127.0.0.1"
 _GRACE_SECONDS = 30.0
 _ROUNDS = 20
 
@@ -166,10 +165,4 @@ def _export(label: LabelSettings) -> str:
     """The address to which last hops send labels: that of the settings, or a free port."""
     if label.listen and host_and_port(label.listen)[1]:
         return label.listen
-    return f"{HOST}:{_free_udp_port()}"
-
-
-def _free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    return f"127.0.0.1:{free_udp_port()}"

@@ -12,8 +12,9 @@ from ...base.errors import HopscopeError
 from ...base.process.service import Service
 from ...base.process.stop import at_signals
 from ...capture.sockets import require_linux
+from ...present.units import size
 from ...settings.collector import Settings
-from ..checks.environment import memory_text
+from ..pipeline.mode import mode_of
 from ..pipeline.summary import summary_lines
 from ..processes import fork_server
 from .process import Supervisor
@@ -50,7 +51,7 @@ def run(
                 "collecting",
                 listen=supervisor.listening,
                 **({"labels": supervisor.labels} if supervisor.labels else {}),
-                memory=memory_text(settings),
+                memory=size(mode_of(settings).state_bytes()),
                 data=str(supervisor.folder.path),
                 page=supervisor.bound,
             )

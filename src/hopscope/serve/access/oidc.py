@@ -86,8 +86,8 @@ class Provider:
         return cls(settings.oidc, settings.public_url) if settings.oidc.enabled else None
 
     async def begin(self, target: str) -> tuple[str, str]:
-        """The provider's address for a login, and the cookie for the browser. `there`: the address to return
-        to; the start page, if it is too long. Raises LoginError.
+        """The provider's address for a login, and the cookie for the browser. `target`: the address to
+        return to; the start page, if it is too long. Raises LoginError.
         """
         await self._read()
         pending = PendingLogin(

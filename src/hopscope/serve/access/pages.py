@@ -55,10 +55,8 @@ async def _show(access: Access, request: Request) -> Response:
     try:
         login = await access.log_in_by_code(access.client(request.scope, request.headers), code)
         return await _welcome(access, request, login, target)
-    except LoginError as error:
+    except (LoginError, OperatorsError) as error:
         return await _refused(access, target, error)
-    except OperatorsError as error:
-        return await _refused(access, target, LoginError(503, str(error)))
 
 
 async def _take(access: Access, request: Request) -> Response:
@@ -77,10 +75,8 @@ async def _take(access: Access, request: Request) -> Response:
                 address, given.get("user", "").strip(), given.get("password", "")
             )
         cookie, _ = await access.start(login, request.scope, request.headers)
-    except LoginError as error:
+    except (LoginError, OperatorsError) as error:
         return await _refused(access, target, error, given)
-    except OperatorsError as error:
-        return await _refused(access, target, LoginError(503, str(error)))
     return RedirectResponse(safe_next(target), 303, {"set-cookie": cookie, **_FRESH})
 
 
@@ -106,10 +102,8 @@ async def _return(access: Access, request: Request) -> Response:
     try:
         login, target = await access.log_in_by_provider(address, kept, dict(request.query_params))
         answer = await _welcome(access, request, login, target)
-    except LoginError as error:
+    except (LoginError, OperatorsError) as error:
         answer = await _refused(access, "/", error)
-    except OperatorsError as error:
-        answer = await _refused(access, "/", LoginError(503, str(error)))
     secure = access.is_secure(request.scope)
     answer.headers.append("set-cookie", cookies.written(name, "", secure=secure, seconds=0, lax=True))
     return answer
@@ -129,12 +123,13 @@ async def _welcome(access: Access, request: Request, login: Login, target: str) 
 
 
 async def _refused(
-    access: Access, target: str, error: LoginError, given: Mapping[str, str] | None = None
+    access: Access, target: str, error: LoginError | OperatorsError, given: Mapping[str, str] | None = None
 ) -> Response:
     line = str(error)
-    answer = await _page(access, target, f"{line[:1].upper()}{line[1:]}.", error.status, given)
-    if error.wait_seconds:
-        answer.headers["retry-after"] = str(error.wait_seconds)
+    status, wait = (error.status, error.wait_seconds) if isinstance(error, LoginError) else (503, 0)
+    answer = await _page(access, target, f"{line[:1].upper()}{line[1:]}.", status, given)
+    if wait:
+        answer.headers["retry-after"] = str(wait)
     return answer
 
 

@@ -9,6 +9,7 @@ from starlette.datastructures import Headers
 
 from ...settings.access import Role
 from ...settings.serve import ServeSettings
+from ...wire.address import network, number_of
 
 _LONGEST_NAME = 200
 
@@ -17,7 +18,7 @@ class Proxy:
     """The proxies of the settings; headers from other addresses are ignored."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        self._networks = [ipaddress.ip_network(text, strict=False) for text in settings.proxy_addresses]
+        self._networks = [network(text) for text in settings.proxy_addresses]
         self._user_header = settings.proxy_user_header.lower()
         self._role_header = settings.proxy_role_header.lower()
         self._operators = set(settings.proxy_operators)
@@ -57,9 +58,7 @@ class Proxy:
 
     def _is_trusted(self, peer: str) -> bool:
         try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
+            address = number_of(peer.partition("%")[0])
         except ValueError:
             return False
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-            address = address.ipv4_mapped
-        return any(address in network for network in self._networks)
+        return any(first <= address <= last for first, last in self._networks)

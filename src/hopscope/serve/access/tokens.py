@@ -38,17 +38,12 @@ class Tokens:
     @classmethod
     def of(cls, settings: ServeSettings, folder: Path) -> Tokens:
         """The tokens of the settings and of the data folder. Raises ConfigError."""
-        found = [
-            token_of("serve.token", settings.token),
-            token_of("serve.viewer_token", settings.viewer_token),
-            private_text(folder / NAME),
+        found: list[tuple[str | None, str, Role]] = [
+            (token_of("serve.token", settings.token), "token", "operator"),
+            (token_of("serve.viewer_token", settings.viewer_token), "viewer token", "viewer"),
+            (private_text(folder / NAME), OF_FOLDER, "operator"),
         ]
-        names: tuple[tuple[str, Role], ...] = (
-            ("token", "operator"),
-            ("viewer token", "viewer"),
-            (OF_FOLDER, "operator"),
-        )
-        return cls(*(Token(text, *name) for text, name in zip(found, names, strict=True) if text))
+        return cls(*(Token(text, name, role) for text, name, role in found if text))
 
     @property
     def has_file(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ...base.names import MAX_PORT
-from .common import Body, ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Port, Time, Wide
+from .common import Body, ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Page, Port, Time, Wide
 
 
 class Acknowledgement(Model):
@@ -121,11 +121,9 @@ class Alarm(OfMember):
     """Number of the silence that applies to it; null: none."""
 
 
-class AlarmPage(ClusterModel):
+class AlarmPage(Page, ClusterModel):
     """Part of the open alarms."""
 
-    total: int
-    offset: int
     silenced: int = 0
     """Number of silenced alarms, whether they are shown or left out (`silenced=hide`)."""
     items: list[Alarm]

@@ -51,6 +51,14 @@ class ClusterModel(Model):
     """With `scope=cluster`: the members that answered."""
 
 
+class Page(Model):
+    """Part of the rows that match."""
+
+    total: int
+    """Number of matches."""
+    offset: int
+
+
 class OfMember(Model):
     """A row that belongs to one member."""
 
@@ -162,12 +170,9 @@ class FlowDetail(Flow, ClusterModel):
     """From the source to the sink."""
 
 
-class FlowPage(ClusterModel):
+class FlowPage(Page, ClusterModel):
     """Part of the flows that match."""
 
-    total: int
-    """Flows that match the filters."""
-    offset: int
     items: list[Flow]
     truncated: bool = False
     """Whether history has more past flows in the time range than are read; the oldest are left out."""
@@ -210,19 +215,15 @@ class QueueState(OfMembers):
     alarms: list[str]
 
 
-class PortPage(ClusterModel):
+class PortPage(Page, ClusterModel):
     """Part of the ports."""
 
-    total: int
-    offset: int
     items: list[PortState]
 
 
-class QueuePage(ClusterModel):
+class QueuePage(Page, ClusterModel):
     """Part of the queues and buffers."""
 
-    total: int
-    offset: int
     items: list[QueueState]
 
 
@@ -240,11 +241,9 @@ class Switch(OfMembers):
     alarms: list[str]
 
 
-class SwitchPage(ClusterModel):
+class SwitchPage(Page, ClusterModel):
     """Part of the switches."""
 
-    total: int
-    offset: int
     items: list[Switch]
 
 
@@ -285,11 +284,9 @@ class Source(OfMembers):
     """Start of the collector that counted; of several collectors, the latest start."""
 
 
-class SourcePage(ClusterModel):
+class SourcePage(Page, ClusterModel):
     """Part of the sources."""
 
-    total: int
-    offset: int
     items: list[Source]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .common import Model, Wide
+from .common import Model, Page, Wide
 
 
 class StoreInfo(Model):
@@ -89,11 +89,9 @@ class ListInfo(Model):
     """Entries ever appended, modulo 2^32."""
 
 
-class ListPage(Model):
+class ListPage(Page):
     """Part of the lists."""
 
-    total: int
-    offset: int
     items: list[ListInfo]
 
 
@@ -104,9 +102,7 @@ class StoreCounter(Model):
     value: Wide
 
 
-class CounterPage(Model):
+class CounterPage(Page):
     """Part of the counters that are not 0."""
 
-    total: int
-    offset: int
     items: list[StoreCounter]

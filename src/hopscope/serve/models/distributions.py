@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .common import ClusterModel, Model, Node, Port, Time, Wide
+from .common import ClusterModel, Model, Node, Page, Port, Time, Wide
 
 MeasureName = Literal["hop_latency", "queue_occupancy", "link_utilization", "end_to_end"]
 
@@ -51,10 +51,7 @@ class Distribution(Model):
     """Bins with values; null unless requested."""
 
 
-class DistributionPage(ClusterModel):
+class DistributionPage(Page, ClusterModel):
     """Distributions, by measure and place."""
 
-    total: int
-    """Number of matching distributions."""
-    offset: int
     items: list[Distribution]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .common import Body, ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
+from .common import Body, ClusterModel, Model, Node, OfMember, OfMembers, Page, Port, Time, Wide
 
 
 class LabelPort(OfMembers):
@@ -39,7 +39,7 @@ class LabelPort(OfMembers):
     """Reg2: the port labels every T / 2^S; with mode `one-bit` 1 means every packet."""
 
 
-class LabelPage(ClusterModel):
+class LabelPage(Page, ClusterModel):
     """Ports that label."""
 
     mode: Literal["off", "shift", "one-bit"] | None
@@ -48,9 +48,6 @@ class LabelPage(ClusterModel):
     """T."""
     timeout_ns: Wide | None
     """k T: a port without a label for this long is late."""
-    total: int
-    """Number of matches."""
-    offset: int
     items: list[LabelPort]
 
 
@@ -116,12 +113,9 @@ class TrackedFlow(OfMember):
     """The previous path, as last received."""
 
 
-class TrackedPage(ClusterModel):
+class TrackedPage(Page, ClusterModel):
     """Tracked flows."""
 
-    total: int
-    """Number of matches."""
-    offset: int
     items: list[TrackedFlow]
 
 

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 from ....testbed.ecmp import ROUTER, SERVICE, EcmpNetwork, clear
 from ....testbed.namespaces import enter, inside
+from ...demo.processes import end_with_parent, free_http_port
 
 T = TypeVar("T")
 PREFIX = "hopscope-cluster"
-_PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 UNPRIVILEGED = "nobody"
 HUB = "hub"
@@ -63,7 +63,7 @@ class Place(ABC):
                 os.setgroups([])
                 os.setgid(user.pw_gid)
                 os.setuid(user.pw_uid)
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if server else signal.SIGTERM)
+            end_with_parent(signal.SIGKILL if server else signal.SIGTERM)
 
         with log.open("ab") as output:
             given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output} | pipes
@@ -308,8 +308,6 @@ def _processes() -> list[int]:
 
 
 def _page_socket() -> socket.socket:
-    from ...demo.processes import free_http_port
-
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", free_http_port(8080)))

@@ -207,7 +207,7 @@ class Servers:
         left = (data / "postmaster.pid",)
         return Server("PostgreSQL", words, log, self.place, self._answers_postgres, left=left)
 
-    def _connect(self) -> object:
+    def _connect(self) -> Any:
         import pg8000.native
 
         return pg8000.native.Connection(
@@ -218,15 +218,15 @@ class Servers:
         import pg8000.exceptions
 
         try:
-            self._connect().close()  # type: ignore[attr-defined]
+            self._connect().close()
         except pg8000.exceptions.Error:
             return False
         return True
 
     def _make_database(self) -> None:
         connection = self._connect()
-        connection.run(f"CREATE DATABASE {DATABASE}")  # type: ignore[attr-defined]
-        connection.close()  # type: ignore[attr-defined]
+        connection.run(f"CREATE DATABASE {DATABASE}")
+        connection.close()
 
     # ---------------------------------------------------------------------------------------- S3 store
 
@@ -246,15 +246,8 @@ class Servers:
         }
         (folder / "s3.json").write_text(json.dumps({"identities": [who]}))
         (folder / "s3.json").chmod(0o644)  # as above
-        words = [
-            self.programs["weed"],
-            "server",
-            f"-ip={hub}",
-            f"-ip.bind={hub}",
-            f"-dir={folder}",
-            "-filer",
-            "-s3",
-        ]
+        words = [self.programs["weed"], "server", f"-ip={hub}", f"-ip.bind={hub}", f"-dir={folder}"]
+        words += ["-filer", "-s3"]
         words += [f"-s3.config={folder}/s3.json", "-volume.max=50"]
         words += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
         words += ["-master.electionTimeout=1s"]  # of one; by default a second start takes 10-20 s
