@@ -75,6 +75,9 @@ class AnyDestination:
     They raise DeliveryError if the destination is unreachable, or does not accept a delivery.
     """
 
+    _client: Any = None
+    """The connection that `connect` makes, with a method `close`; None: there is none."""
+
     def __init__(self, settings: Any, context: Context) -> None:
         self.settings = settings
         self.context = context
@@ -84,8 +87,10 @@ class AnyDestination:
         return
 
     def close(self) -> None:
-        """Close all resources."""
-        return
+        """Close the connection, and all other resources."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
 
 class Destination(AnyDestination, ABC):

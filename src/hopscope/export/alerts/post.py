@@ -21,12 +21,13 @@ class PostingDestination(AlertDestination):
     Errors do not show the address, since it may contain a secret.
     """
 
+    _client: HttpClient
+
     path = ""
 
     def __init__(self, settings: Any, context: Context) -> None:
         super().__init__(settings, context)
         self._url = ""
-        self._client: HttpClient | None = None
 
     def connect(self) -> None:
         """Read address and passwords, and check whether the server answers."""
@@ -43,19 +44,11 @@ class PostingDestination(AlertDestination):
 
     def look(self) -> None:
         """Check whether the server answers, with any status, since most accept only POST."""
-        assert self._client is not None
         self._client.ask("HEAD", self._url, fine=_ANY)
 
     def post(self, body: Any, key: str = "") -> None:
         """Post a body as JSON. `key` is the same for every attempt. Raises DeliveryError."""
-        assert self._client is not None
         content = json.dumps(body, separators=(",", ":")).encode()
         headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
         self._client.ask("POST", self._url, content=content, headers=headers)
         self.context.count("bytes_total", len(content))
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None

@@ -6,7 +6,6 @@ import os
 
 from ...settings.destinations.alerts.syslog import FACILITIES, SyslogSettings
 from ..connection import Connection
-from ..destination import Context
 from .alarms import Alert
 from .destination import AlertDestination
 from .outbox import Message
@@ -58,23 +57,19 @@ class Syslog(AlertDestination):
 
     Settings = SyslogSettings
     settings: SyslogSettings
-
-    def __init__(self, settings: SyslogSettings, context: Context) -> None:
-        super().__init__(settings, context)
-        self._connection: Connection | None = None
+    _client: Connection
 
     def connect(self) -> None:
         """Connect to the server; over UDP this shows nothing about it."""
         self.close()
         settings = self.settings
-        self._connection = Connection(settings.url, settings, settings.timeout_seconds)
+        self._client = Connection(settings.url, settings, settings.timeout_seconds)
 
     def deliver(self, message: Message) -> None:
         """Write the alerts of a message; over TCP, wait until the server's machine has confirmed them."""
-        assert self._connection is not None
-        most = DATAGRAM if self._connection.is_udp else 0
+        most = DATAGRAM if self._client.is_udp else 0
         frames = [self._frame(alert, most) for alert in message.alerts]
-        self._connection.send(frames)
+        self._client.send(frames)
         self.context.count("bytes_total", sum(map(len, frames)))
 
     def _frame(self, alert: Alert, most: int) -> bytes:
@@ -85,9 +80,3 @@ class Syslog(AlertDestination):
         line = self.texts.line(alert)
         found = syslog_message(alert, line, self.context.member, settings.facility, settings.enterprise, most)
         return found if most else b"%d %b" % (len(found), found)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None

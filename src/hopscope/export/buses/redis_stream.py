@@ -32,7 +32,6 @@ class RedisStream(Destination):
     def __init__(self, settings: RedisStreamSettings, context: Context) -> None:
         super().__init__(settings, context)
         self._encoder = Encoder(settings, context)
-        self._client: Any = None
         self._add: Any = None
 
     def connect(self) -> None:
@@ -56,9 +55,3 @@ class RedisStream(Destination):
         except (redis.RedisError, OSError) as error:
             raise DeliveryError(error) from None
         self.context.count("bytes_total", size)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None

@@ -22,11 +22,11 @@ class ClickHouse(Destination):
 
     Settings = ClickHouseSettings
     settings: ClickHouseSettings
+    _client: HttpClient
 
     def __init__(self, settings: ClickHouseSettings, context: Context) -> None:
         super().__init__(settings, context)
         self._encoder = RowEncoder(context.member)
-        self._client: HttpClient | None = None
         self._modern = False
 
     def connect(self) -> None:
@@ -83,17 +83,9 @@ class ClickHouse(Destination):
         self.context.count("bytes_total", len(body))
 
     def _insert(self, table: str, rows: bytes, parameters: dict[str, str]) -> None:
-        assert self._client is not None
         query = f"INSERT INTO {self.settings.database}.{table} FORMAT RowBinary"
         self._client.ask("POST", "/", params={"query": query, **parameters}, content=rows)
 
     def _run(self, statement: str) -> str:
         """The answer of one statement, as text."""
-        assert self._client is not None
         return self._client.ask("POST", "/", content=statement.encode()).text
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None

@@ -14,13 +14,13 @@ class Influx(Destination):
     """One server."""
 
     Settings = InfluxSettings
+    _client: InfluxClient
     remembers = 2 * WINDOW
 
     def __init__(self, settings: InfluxSettings, context: Context) -> None:
         super().__init__(settings, context)
         naming = settings.naming == "intcollector"
         self._encoder = IntCollectorEncoder() if naming else LineEncoder(context.names, context.member)
-        self._client: InfluxClient | None = None
 
     def connect(self) -> None:
         """Create the database or bucket if it is missing and `create` is set."""
@@ -34,12 +34,5 @@ class Influx(Destination):
 
     def send(self, block: EventBlock) -> None:
         """Write the points of a block in one request."""
-        assert self._client is not None
         if body := self._encoder.encode(block):
             self.context.count("bytes_total", self._client.write(body))
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None

@@ -44,10 +44,10 @@ class Ipfix(Destination):
 
     Settings = IpfixSettings
     settings: IpfixSettings
+    _client: Connection
 
     def __init__(self, settings: IpfixSettings, context: Context) -> None:
         super().__init__(settings, context)
-        self._connection: Connection | None = None
         self._domains: dict[int, Domain] = {}
         self._sets = sets(settings.enterprise)
 
@@ -55,33 +55,31 @@ class Ipfix(Destination):
         """Begin a transport session; over UDP this shows nothing about the collector."""
         self.close()
         settings = self.settings
-        self._connection = Connection(settings.url, settings, settings.timeout_seconds)
+        self._client = Connection(settings.url, settings, settings.timeout_seconds)
         self._domains = {}
 
     def send(self, block: EventBlock) -> None:
         """Send a block; over TCP, return once the collector's machine has acknowledged it."""
-        assert self._connection is not None
         settings = self.settings
         domain = self._domains.get(block.shard)
         if domain is None:
             domain = self._domains[block.shard] = Domain(settings.observation_domain + block.shard)
         messages = [*self._templates(domain), *self._data(domain, block)]
-        if self._connection.is_udp:
+        if self._client.is_udp:
             for at in range(0, len(messages), _BURST):
                 burst = messages[at : at + _BURST]
-                self._connection.send(burst)
+                self._client.send(burst)
                 time.sleep(len(burst) / settings.messages_per_second)
         else:
-            self._connection.send(messages)
+            self._client.send(messages)
         self.context.count("bytes_total", sum(map(len, messages)))
 
     def _templates(self, domain: Domain) -> Iterator[bytes]:
         """Messages with templates: at the start of a session, over UDP every `template_seconds`."""
-        assert self._connection is not None
         now = time.monotonic()
         if domain.templates_due > now:
             return
-        again = self.settings.template_seconds if self._connection.is_udp else float("inf")
+        again = self.settings.template_seconds if self._client.is_udp else float("inf")
         domain.templates_due = now + again
         content, records = b"", 0
         for each, count in self._sets:
@@ -100,9 +98,3 @@ class Ipfix(Destination):
             for at in range(0, len(raw), most * size):
                 part = raw[at : at + most * size]
                 yield domain.message(encode_set(template.number, part), len(part) // size)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None

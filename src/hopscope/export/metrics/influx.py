@@ -10,10 +10,8 @@ import math
 from collections.abc import Iterator
 
 from ...naming.interfaces import COUNTER_NAMES
-from ...settings.destinations.databases.influx import InfluxMetricsSettings
 from ..databases.influx_client import InfluxClient
 from ..databases.line_protocol import tag
-from ..destination import Context
 from .destination import MetricsDestination, Round
 
 MEASUREMENTS = {
@@ -43,9 +41,7 @@ _TAGS = {"node": "node_id", "node_name": "node", "port": "port_id", "port_name":
 class InfluxMetrics(MetricsDestination):
     """One server."""
 
-    def __init__(self, settings: InfluxMetricsSettings, context: Context) -> None:
-        super().__init__(settings, context)
-        self._client: InfluxClient | None = None
+    _client: InfluxClient
 
     def connect(self) -> None:
         """Create the database or bucket if it is missing and `create` is set."""
@@ -54,17 +50,10 @@ class InfluxMetrics(MetricsDestination):
 
     def send(self, taken: Round) -> None:
         """Write a point for each sample, a few thousand at a time."""
-        assert self._client is not None
         lines = list(lines_of(taken, self.context.member))
         for at in range(0, len(lines), LINES):
             body = "\n".join(lines[at : at + LINES]).encode("utf-8", "replace")
             self.context.count("bytes_total", self._client.write(body))
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
 
 
 def lines_of(taken: Round, member: str) -> Iterator[str]:

@@ -34,9 +34,10 @@ Labels = tuple[tuple[str, str], ...]
 class OtlpMetrics(MetricsDestination):
     """One receiver."""
 
+    _client: OtlpClient
+
     def __init__(self, settings: OtlpMetricsSettings, context: Context) -> None:
         super().__init__(settings, context)
-        self._client: OtlpClient | None = None
         self._starts = SeriesStarts()
 
     def connect(self) -> None:
@@ -48,7 +49,6 @@ class OtlpMetrics(MetricsDestination):
 
     def send(self, taken: Round) -> None:
         """Post the metrics of a round, a few thousand points at a time."""
-        assert self._client is not None
         rejected, problem = 0, ""
         for metrics in requests(taken, self._starts):
             sent, more, reason = self._client.post(metrics, {})
@@ -57,12 +57,6 @@ class OtlpMetrics(MetricsDestination):
                 rejected, problem = rejected + more, reason
         if rejected:
             raise DeliveryError(problem, again=False, rejected=rejected)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
 
 
 class SeriesStarts:

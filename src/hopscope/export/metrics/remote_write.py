@@ -37,10 +37,11 @@ Sample = tuple[Labels, float, Exemplar | None]
 class RemoteWrite(MetricsDestination):
     """One server."""
 
+    _client: HttpClient
+
     def __init__(self, settings: RemoteWriteSettings, context: Context) -> None:
         super().__init__(settings, context)
         self._common = {"job": "hopscope", "instance": context.member, **settings.labels}
-        self._client: HttpClient | None = None
         self._describe = True
 
     def connect(self) -> None:
@@ -87,16 +88,9 @@ class RemoteWrite(MetricsDestination):
     def _post(self, body: bytes) -> None:
         import cramjam
 
-        assert self._client is not None
         packed = bytes(cramjam.snappy.compress_raw(body))
         self._client.ask("POST", self.settings.url, content=packed)
         self.context.count("bytes_total", len(packed))
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
 
 
 def batches(rows: Iterable[Any], count: int) -> Iterator[list[Any]]:

@@ -14,11 +14,11 @@ class Otlp(Destination):
 
     Settings = OtlpSettings
     settings: OtlpSettings
+    _client: OtlpClient
 
     def __init__(self, settings: OtlpSettings, context: Context) -> None:
         super().__init__(settings, context)
         self._encoder = LogEncoder(context.names, context.member)
-        self._client: OtlpClient | None = None
 
     def connect(self) -> None:
         """Check with an empty request whether the receiver accepts logs."""
@@ -29,15 +29,8 @@ class Otlp(Destination):
 
     def send(self, block: EventBlock) -> None:
         """Post the log records of a block; its id is an attribute of their scope."""
-        assert self._client is not None
         records = self._encoder.encode(block)
         sent, rejected, reason = self._client.post(records, {"hopscope.block.id": block.id})
         self.context.count("bytes_total", sent)
         if rejected:
             raise DeliveryError(reason, again=False, rejected=rejected)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None

@@ -8,7 +8,6 @@ it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from ...detect.records import Kind, Metric
 from ...settings.destinations.redis import RedisStateSettings
@@ -30,7 +29,6 @@ class RedisState(Destination):
         self._commands = Commands(settings, context.names, live_seconds)
         self._filter = EventFilter(settings)
         self._state = StateFeed(context.regions, settings.flush_seconds, settings.contents)
-        self._client: Any = None
 
     def connect(self) -> None:
         """Connect; all state is due again."""
@@ -60,12 +58,6 @@ class RedisState(Destination):
             self.context.count("distributions_total", len(found))
             deliveries += 1
         return deliveries
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
 
     def _write(self, parts: Iterable[list[Command]]) -> None:
         """Send each part as one pipeline, without a transaction."""
