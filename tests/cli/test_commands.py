@@ -511,5 +511,5 @@ def test_no_links(run: Run, tmp_path: Path) -> None:
 
 def test_a_collector_without_switches_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty table alone would say nothing."""
-    monkeypatch.setattr("hopscope.cli.control._ask", lambda folder, request: {"switches": []})
+    monkeypatch.setattr("hopscope.cli.control.request", lambda folder, request: {"switches": []})
     assert run("control", "status") == (0, "", "hopscope: no switches in the settings of this collector\n")

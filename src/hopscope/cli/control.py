@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..base.errors import HopscopeError
+from ..base.process.control_client import not_running, request
 from .options.declare import Commands, option
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
@@ -44,7 +45,7 @@ def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> Non
     JSON also has the wanted and the actual state. Exit status 1: a switch is not in sync. 2: no collector
     runs.
     """
-    switches = _ask(settings.load().data, {"switches": {}})["switches"]
+    switches = request(settings.load().data, {"switches": {}})["switches"]
     if not switches:
         print("hopscope: no switches in the settings of this collector", file=sys.stderr)
     if form is Format.TABLE:
@@ -61,7 +62,7 @@ def show(
     switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Name of the switch.")],
 ) -> None:
     """Print as JSON the state that a switch should have (`wanted`), and the one that it has (`actual`)."""
-    for each in _ask(settings.load().data, {"switches": {}})["switches"]:
+    for each in request(settings.load().data, {"switches": {}})["switches"]:
         if each["name"] == switch:
             print(json.dumps(each, indent=2))
             return
@@ -109,7 +110,6 @@ def topology(
     of flows.
     """
     from ..base.names import Names
-    from ..base.process.control_client import not_running
     from ..present.collector_state import CollectorState
     from ..present.topology import topology as links_of
 
@@ -151,8 +151,8 @@ def _write_topology(
 
 
 def _watch(settings: CollectorOptions, change: dict[str, Any] | None, form: Format) -> None:
-    request = {"watch": {}} if change is None else {"set_watch": change}
-    rules = _ask(settings.load().data, request)["watch"]
+    asked = {"watch": {}} if change is None else {"set_watch": change}
+    rules = request(settings.load().data, asked)["watch"]
     if rules is None:
         raise HopscopeError("no control.watch: the switches keep their own watch lists")
     rows = [rule | {"switches": ",".join(rule["switches"]) or "all"} for rule in rules]
@@ -160,8 +160,8 @@ def _watch(settings: CollectorOptions, change: dict[str, Any] | None, form: Form
 
 
 def _track(settings: CollectorOptions, change: dict[str, Any] | None, form: Format) -> None:
-    request = {"tracked": {}} if change is None else {"set_tracked": change}
-    print_rows(form, TRACKED_COLUMNS, _ask(settings.load().data, request)["tracked"])
+    asked = {"tracked": {}} if change is None else {"set_tracked": change}
+    print_rows(form, TRACKED_COLUMNS, request(settings.load().data, asked)["tracked"])
 
 
 def _rule(words: list[str]) -> dict[str, Any]:
@@ -203,12 +203,3 @@ def _rows(switches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "failures": switch["counts"]["failures"],
             "error": "; ".join(problems),
         }
-
-
-def _ask(folder: Path, message: dict[str, Any]) -> dict[str, Any]:
-    from ..base.process import control_client as control
-
-    try:
-        return control.request(folder, message)
-    except control.ControlError as error:
-        raise HopscopeError(str(error)) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..base.errors import HopscopeError
+from ..base.process.control_client import not_running, request
 from .options.declare import Commands, option
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
@@ -72,7 +73,7 @@ def set(
         given.setdefault(metric, {})[limit] = value
     nodes = node_texts(node, names)
     wanted: dict[str, Any] = {"switches": dict.fromkeys(nodes, given)} if nodes else {"general": given}
-    _ask(folder, {"set_limits": wanted})
+    request(folder, {"set_limits": wanted})
     _print(_in_force(folder), names, Format.TABLE)
     print("Not saved: `hopscope limits show --toml` prints them for the configuration file.", file=sys.stderr)
 
@@ -92,7 +93,7 @@ def reset(
     """
     folder, names = _opened(settings)
     wanted = {"metrics": list(metrics or ()), "switches": node_texts(node, names)}
-    _ask(folder, {"reset_limits": {name: each for name, each in wanted.items() if each}})
+    request(folder, {"reset_limits": {name: each for name, each in wanted.items() if each}})
     _print(_in_force(folder), names, Format.TABLE)
 
 
@@ -111,22 +112,12 @@ def node_texts(given: list[str] | None, names: Names) -> list[str]:
 
 
 def _in_force(folder: Path) -> LimitsInForce:
-    from ..base.process.control_client import not_running
     from ..present.collector_state import CollectorState
 
     found = CollectorState(folder).limits()
     if found is None:
         raise HopscopeError(not_running(folder))
     return found
-
-
-def _ask(folder: Path, message: dict[str, Any]) -> None:
-    from ..base.process import control_client as control
-
-    try:
-        control.request(folder, message)
-    except control.ControlError as error:
-        raise HopscopeError(str(error)) from None
 
 
 def parse_change(text: str) -> tuple[str, str, int | str | None]:

@@ -27,15 +27,12 @@ def open(
     collector runs, or it serves no console.
     """
     from ..base.errors import HopscopeError
-    from ..base.process import control_client as control
+    from ..base.process.control_client import request
     from ..memory.data_folder import read_owner
 
     loaded = settings.load()
     folder = loaded.data
-    try:
-        control.request(folder, {"status": {}})
-    except control.ControlError as error:
-        raise HopscopeError(str(error)) from None
+    request(folder, {"status": {}})
     page = loaded.serve.public_url or read_owner(folder).get("api")
     if not page:
         raise HopscopeError(f"the collector of {folder} has no page: it runs with --no-serve")

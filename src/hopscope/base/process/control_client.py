@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..errors import HopscopeError
+
 SOCKET_NAME = "control.sock"
 LINE_BYTES = 2 * 1024 * 1024
 """Size of the longest request, and of the longest answer."""
@@ -18,7 +20,7 @@ MAX_BY = 200
 _SOCKET_PATH_BYTES = 107  # sun_path, less its terminating zero (unix(7))
 
 
-class ControlError(Exception):
+class ControlError(HopscopeError):
     """The supervisor cannot be reached, or has rejected a request; the message is one line for the user."""
 
 

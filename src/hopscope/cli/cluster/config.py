@@ -73,8 +73,7 @@ def set(
         typer.Argument(
             metavar="METRIC.LIMIT=VALUE",
             help="Such as hop_latency.raise_above=50us or queue_occupancy.change=never; `settings`: no "
-            "longer "
-            "set by the cluster; with --node also `general`, for the limit of all switches.",
+            "longer set by the cluster; with --node also `general`, for the limit of all switches.",
         ),
     ],
     node: NodeOption = None,

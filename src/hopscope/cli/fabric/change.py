@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...base.errors import HopscopeError
-from ...base.process import control_client as control
+from ...base.process.control_client import request
 from ..options.declare import option
 from ..output.printer import Format, FormatOption, print_rows
 from .start import running_fabric, tracked_flows
@@ -111,9 +111,5 @@ def _change(name: str, what: str, flows: Any) -> list[dict[str, Any]]:
     found = running_fabric(name)
     topology = found.plan().topology
     chosen = [flow.model_dump() for text in flows for flow in tracked_flows(text, topology)]
-    request = {"set_tracked": {what: chosen}} if chosen else {"tracked": {}}
-    try:
-        answer = control.request(Path(found.data), request)
-    except control.ControlError as error:
-        raise HopscopeError(str(error)) from None
-    return list(answer["tracked"])
+    asked = {"set_tracked": {what: chosen}} if chosen else {"tracked": {}}
+    return list(request(Path(found.data), asked)["tracked"])
