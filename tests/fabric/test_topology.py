@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopscope.base.hash_rows import mix64
 from hopscope.base.names import Names
 from hopscope.fabric.topology import (
     NO_PORT,
@@ -17,7 +18,6 @@ from hopscope.fabric.topology import (
     SpineLeafTor,
     Topology,
     flow_hash,
-    mix64,
     parse_topology,
 )
 

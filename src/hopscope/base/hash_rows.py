@@ -1,4 +1,4 @@
-"""Hashes a row of columns to one number."""
+"""Hashes of numbers, and of rows of several columns, as arrays."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix64(x: npt.ArrayLike) -> npt.NDArray[np.uint64]:
+    """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`: every input bit affects every output bit."""
+    mixed: npt.NDArray[np.uint64] = np.atleast_1d(np.asarray(x)).astype(np.uint64)
+    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(multiplier)
+    return mixed ^ (mixed >> np.uint64(33))
 
 
 def hash_rows(*columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

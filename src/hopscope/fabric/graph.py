@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..base.hash_rows import mix64
 from ..base.plural import plural
 from ..wire.records import MAX_HOPS
-from .ports import NO_PORT, FabricError, Ints, Switch, Topology, mix64
+from .ports import NO_PORT, FabricError, Ints, Switch, Topology
 
 MAX_SWITCHES = 1024
 MAX_HOSTS = 16_384

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
+from ..base.hash_rows import mix64
 from ..base.names import Names
 from .records import STAGES
 
@@ -46,15 +47,6 @@ PORT = np.dtype(
 """One transmitting port and its link."""
 
 
-def mix64(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`: every input bit affects every output bit."""
-    x = x ^ (x >> np.uint64(33))
-    x = x * np.uint64(0xFF51AFD7ED558CCD)
-    x = x ^ (x >> np.uint64(33))
-    x = x * np.uint64(0xC4CEB9FE1A85EC53)
-    return np.asarray(x ^ (x >> np.uint64(33)))
-
-
 def seed_bits(seed: int) -> np.uint64:
     """64 bits for a seed in hashes; consecutive seeds are unrelated."""
     bits = np.array([(seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
@@ -66,7 +58,7 @@ def flow_hash(
 ) -> npt.NDArray[np.uint64]:
     """Hash of IPv4 5-tuples, uint64 [flows]; every switch's ECMP salts it."""
     u = [np.asarray(a).astype(np.uint64) for a in (src, dst, proto, sport, dport)]
-    first = mix64(np.atleast_1d((u[0] << np.uint64(32)) | u[1]))
+    first = mix64((u[0] << np.uint64(32)) | u[1])
     return mix64(first ^ ((u[2] << np.uint64(32)) | (u[3] << np.uint64(16)) | u[4]))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .ports import NO_PORT, PORT, FabricError, Ints, Switch, Topology, flow_hash, mix64
+from .ports import NO_PORT, PORT, FabricError, Ints, Switch, Topology, flow_hash
 from .records import STAGES
 from .spine_leaf_tor import SpineLeafTor
 
@@ -26,7 +26,6 @@ __all__ = [
     "Switch",
     "Topology",
     "flow_hash",
-    "mix64",
     "parse_topology",
 ]
 

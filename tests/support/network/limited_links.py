@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 
 from hopscope.fabric.labelling.rivals import hula
-from hopscope.fabric.labelling.rivals.rival import Probes, probe_sources
+from hopscope.fabric.labelling.rivals.rival import Probes, edge_switches, probe_sources
 from hopscope.fabric.labelling.simulation.network import NetworkModel
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import Sources, from_hosts, join
@@ -42,7 +42,7 @@ def lost(
     topology = limited(rate)
     sources: Sources = from_hosts(topology, [0, topology.hosts - 1], RATE, random=False, seed=seed)
     if every < inf:
-        trees = [*hula.probes(topology).routes] * (topology.hosts // hula.generators(topology))
+        trees = [*hula.probes(topology).routes] * (topology.hosts // edge_switches(topology))
         sources = join(sources, probe_sources(topology, Probes(trees, 1000, 0), every, seed=seed))
     network = NetworkModel(buffer_bytes=QUEUE * (1000 + WIRE))
     if labelling is None:  # every port labels its first packet even so, which may cost nothing here

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_rows import mix64
 from ...detect.postcards.share import SLOTS
 from ...settings.cluster import MEMBER
 from ..buckets import Bucket
@@ -34,16 +35,9 @@ def slot_owners(members: Sequence[str]) -> Owners:
     if not members:
         return np.zeros(SLOTS, np.int64)
     seeds = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in members]
-    mixed = np.frombuffer(b"".join(seeds), "<u8")[:, None] ^ _spread(np.arange(SLOTS, dtype=np.uint64))
-    found: Owners = np.argmax(_spread(mixed), axis=0)
+    mixed = np.frombuffer(b"".join(seeds), "<u8")[:, None] ^ mix64(np.arange(SLOTS, dtype=np.uint64))
+    found: Owners = np.argmax(mix64(mixed), axis=0)
     return found
-
-
-def _spread(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Words with their bits mixed: the finaliser of MurmurHash3."""
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        words = (words ^ (words >> np.uint64(33))) * np.uint64(factor)
-    return words ^ (words >> np.uint64(33))
 
 
 @dataclass(frozen=True, slots=True)

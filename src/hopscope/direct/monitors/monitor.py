@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_rows import mix64
 from ...wire.dta.forms import Opcode
 from ...wire.dta.records import DTA
 from ...wire.observation import FLOW_BYTES
@@ -172,12 +173,10 @@ def unpacked(rows: Bytes, *widths: int) -> list[Numbers]:
     return columns
 
 
-def mix64(x: npt.ArrayLike) -> Numbers:
-    """Finaliser of MurmurHash3 (64 bit) for an array, as in `jit.mix64`."""
-    mixed: Numbers = np.atleast_1d(np.asarray(x)).astype(np.uint64)
-    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(multiplier)
-    return mixed ^ (mixed >> np.uint64(33))
+def flow_hash(flows: Bytes) -> Numbers:
+    """Hash of each flow (uint8 [flows, 13]), uint64 [flows]."""
+    high, low, rest = unpacked(flows, 8, 4, 1)
+    return mix64(mix64(high) ^ (low << np.uint64(8) | rest))
 
 
 _CHOICE = np.uint64(0xD1B54A32D192ED03)

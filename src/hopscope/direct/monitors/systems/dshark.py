@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....base.hash_rows import mix64
 from ....wire.records import Records
 from ...stores.store import Store
 from ..events import Events, read
-from ..monitor import Reports, appended, mix64, packed
+from ..monitor import Reports, appended, packed
 
 SUMMARY = np.dtype(
     [("packet", "<u8"), ("time_ns", "<i8"), ("switch", "<u4"), ("hop", "u1"), ("path_length", "u1"),

@@ -17,7 +17,7 @@ from ..monitor import (
     Numbers,
     Reports,
     appended,
-    mix64,
+    flow_hash,
     packed,
     reports,
     unpacked,
@@ -98,5 +98,4 @@ class PipelineLosses(Events):
 
 def flow_digest(flows: Bytes) -> Numbers:
     """32 bits of each flow (uint8 [flows, 13]), uint64 [flows]."""
-    high, low, rest = unpacked(flows, 8, 4, 1)
-    return np.asarray(mix64(mix64(high) ^ (low << np.uint64(8) | rest)) >> np.uint64(32))
+    return flow_hash(flows) >> np.uint64(32)

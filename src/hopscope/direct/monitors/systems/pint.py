@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ....base.hash_rows import mix64
 from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
 from ...primitives.key_write import KeyWriteLayout, query
 from ...stores.answers import UNREACHABLE, QueryOptions, Status
 from ...stores.store import Store, StoreError
-from ..monitor import Bytes, Monitor, MonitorAnswers, Numbers, Reports, mix64, packed, reports
+from ..monitor import Bytes, Monitor, MonitorAnswers, Numbers, Reports, packed, reports
 from ..packet_stacks import PacketStacks
 
 _COPY, _DIGEST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ....base.hash_rows import mix64
 from ....wire.records import Records
 from ...primitives.postcarding import Paths, PostcardingLayout, query
 from ...stores.store import Store
-from ..monitor import Bytes, Monitor, Reports, mix64, packed, reports, sampled
+from ..monitor import Bytes, Monitor, Reports, packed, reports, sampled
 
 
 class Trajectories(Monitor):

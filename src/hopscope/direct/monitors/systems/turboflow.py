@@ -9,7 +9,7 @@ from ....wire.records import Records
 from ...primitives.key_increment import KeyIncrementLayout, query
 from ...stores.store import Layout, Store
 from ..groups import Groups, Numbering
-from ..monitor import Bytes, Monitor, Numbers, Reports, added, entering, mix64, packed, unpacked
+from ..monitor import Bytes, Monitor, Numbers, Reports, added, entering, flow_hash, packed
 
 
 class TurboFlow(Monitor):
@@ -38,8 +38,7 @@ class TurboFlow(Monitor):
     def observe(self, observations: Records) -> Reports:
         """One report per evicted record."""
         seen = entering(observations)
-        high, low, rest = unpacked(seen["flow"], 8, 4, 1)
-        slot = mix64(mix64(high) ^ (low << np.uint64(8) | rest)) % np.uint64(self.slots)
+        slot = flow_hash(seen["flow"]) % np.uint64(self.slots)
         numbers = self._slots.of(packed((seen["switch"], 4), (slot, 4)))
         groups = Groups(numbers)
         order = groups.order

@@ -15,18 +15,13 @@ import numpy as np
 
 from ...ports import Topology
 from ..simulation.sources import Branches
-from .rival import ETHERNET, ITEM, Probes, Rival, Round, between, probing_round, towards_hosts
+from .rival import ETHERNET, ITEM, Probes, Rival, Round, between, edge_switches, probing_round, towards_hosts
 
 PROBE = 38 - ETHERNET
 """Bytes after the Ethernet header."""
 
 
-def generators(topology: Topology) -> int:
-    """Number of edge switches."""
-    return len(np.unique(topology.host_switch))
-
-
-def probes(topology: Topology, *, roots: int | None = None, item: int = ITEM) -> Probes:
+def probes(topology: Topology, *, roots: int | None = None) -> Probes:
     """The trees of a round: one for each uplink of each of the first `roots` edge switches."""
     leaving, next_ports = _flooding(topology)
 
@@ -35,7 +30,7 @@ def probes(topology: Topology, *, roots: int | None = None, item: int = ITEM) ->
 
     edges = np.unique(topology.host_switch)[:roots]
     routes = [(row, below(row)) for edge in edges for row in leaving[int(edge)]]
-    return Probes(routes, PROBE, item)
+    return Probes(routes, PROBE, ITEM)
 
 
 def reached(topology: Topology) -> set[int]:
@@ -66,15 +61,13 @@ def _flooding(topology: Topology) -> tuple[dict[int, list[int]], Callable[[int],
     return leaving, next_ports
 
 
-def cost(topology: Topology, *, item: int = ITEM) -> Round:
+def cost(topology: Topology) -> Round:
     """A round: the trees of one edge switch, times the number of edge switches, which are all equivalent."""
-    count = generators(topology)
-    one = probes(topology, roots=1, item=item)
-    note = f"probe {PROBE + ETHERNET} B, {item} B per hop, flooded"
+    count = edge_switches(topology)
+    one = probes(topology, roots=1)
+    note = f"probe {PROBE + ETHERNET} B, {ITEM} B per hop, flooded"
     seen = len(reached(topology)) / len(between(topology))
     return replace(probing_round(topology, one, count, count, note), coverage=seen)
 
 
-RIVAL = Rival(
-    "hula", "HULA", "HULA §3; INT-label's reproduction, HULA.p4", cost, generators, probes
-)  # fmt: skip
+RIVAL = Rival("hula", "HULA", "HULA §3; INT-label's reproduction, HULA.p4", cost, edge_switches, probes)

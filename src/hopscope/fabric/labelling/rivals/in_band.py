@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from ....base.hash_rows import mix64
 from ....settings.label import LabellingSettings
 from ....wire.records import Records
-from ...ports import FabricError, Ints, Topology, mix64, seed_bits
+from ...ports import FabricError, Ints, Topology, seed_bits
 from ...records import PS
 from ..simulation.counts import TrafficCounts
 from ..simulation.network import NetworkModel, to_ps

@@ -59,9 +59,9 @@ def plan(topology: Topology, down: npt.ArrayLike | None = None, *, max_hops: int
     return TrailPlan(rows, odd, time.perf_counter() - start)
 
 
-def hops_for_mtu(mtu: int, item: int = INT_ITEM) -> int:
+def hops_for_mtu(mtu: int) -> int:
     """Largest number of switches on a probe's path that the MTU (IP bytes) and the stack allow."""
-    return max(1, min(MAX_HOPS, (mtu - PROBE) // item))
+    return max(1, min(MAX_HOPS, (mtu - PROBE) // INT_ITEM))
 
 
 def generators(topology: Topology) -> int:
@@ -79,25 +79,22 @@ def probes(
     *,
     down: npt.ArrayLike | None = None,
     both_directions: bool = False,
-    item: int = INT_ITEM,
     max_hops: int | None = None,
 ) -> Probes:
     """The trails of a round."""
     trails = plan(topology, down, max_hops=max_hops).trails
     if both_directions:
         trails = trails + [[int(topology.ports["reverse"][row]) for row in trail[::-1]] for trail in trails]
-    return Probes([chain(trail) for trail in trails], PROBE, item)
+    return Probes([chain(trail) for trail in trails], PROBE, INT_ITEM)
 
 
-def cost(
-    topology: Topology, *, both_directions: bool = False, item: int = INT_ITEM, max_hops: int | None = None
-) -> Round:
-    """A round with one probe for each trail; `max_hops`: longest trail (see
-    `hops_for_mtu`), None: unlimited.
+def cost(topology: Topology, *, both_directions: bool = False, max_hops: int | None = None) -> Round:
+    """A round with one probe for each trail; `max_hops`: longest trail (see `hops_for_mtu`), None:
+    unlimited.
     """
-    found = probes(topology, both_directions=both_directions, item=item, max_hops=max_hops)
+    found = probes(topology, both_directions=both_directions, max_hops=max_hops)
     count = generators(topology) if max_hops is None else len(found.routes)
-    note = f"{PROBE + ETHERNET} B and {item} B per hop, {len(found.routes)} probes"
+    note = f"{PROBE + ETHERNET} B and {INT_ITEM} B per hop, {len(found.routes)} probes"
     note += ", both directions" * both_directions
     return probing_round(topology, found, count, note=note)
 

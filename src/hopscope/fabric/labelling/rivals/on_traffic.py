@@ -24,7 +24,7 @@ from ..simulation.sources import Sources, join
 from . import hula, int_path, pingmesh
 from .in_band import InBandPostcards
 from .pint_traffic import DecodedPath, Digests, delivered, digest_network, reconstruct, with_digests
-from .rival import ETHERNET, MIN_FRAME, Probes, between, probe_sources
+from .rival import ETHERNET, MIN_FRAME, Probes, between, edge_switches, probe_sources
 from .sampled_int import HEADERS
 
 IDLE = LabellingSettings(algorithm="base-a", interval=1e4)
@@ -238,5 +238,5 @@ def generators(name: str, scenario: Scenario) -> int:
     if name.startswith("INT-path"):
         firsts = [port for port, _ in _trails(scenario.topology, scenario.network).routes]
         return len(np.unique(scenario.topology.ports["switch"][firsts]))
-    counts = {"HULA": hula.generators, "Pingmesh": pingmesh.generators}
+    counts = {"HULA": edge_switches, "Pingmesh": pingmesh.generators}
     return counts[name](scenario.topology) if name in counts else 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ports import NO_PORT, FabricError, Ints, Topology, mix64, seed_bits
-from .rival import ETHERNET, Probes, Rival, Round, between, chain, frame
+from ....base.hash_rows import mix64
+from ...ports import NO_PORT, FabricError, Ints, Topology, seed_bits
+from .rival import ETHERNET, Probes, Rival, Round, between, chain, edge_switches, frame
 
 SYN = 40
 """IPv4 and TCP header of a SYN or SYN-ACK, bytes."""
@@ -37,29 +38,29 @@ def pairs(topology: Topology, sources: int | None = None) -> Ints:
     return np.concatenate(found)
 
 
-def ping_paths(topology: Topology, ends: Ints, seed: int = 1) -> Ints:
+def ping_paths(topology: Topology, ends: Ints) -> Ints:
     """Switch ports on the path of each ping, first all requests, then all replies, [2 pings, stages]; ECMP
     chooses each path by hash.
     """
     there = np.concatenate([ends, ends[:, ::-1]])
     both = (there[:, 0].astype(np.uint64) << np.uint64(32)) | there[:, 1].astype(np.uint64)
-    return topology.paths(there[:, 0], there[:, 1], mix64(both ^ seed_bits(seed)))[:, 1:].astype(np.int64)
+    return topology.paths(there[:, 0], there[:, 1], mix64(both ^ seed_bits(1)))[:, 1:].astype(np.int64)
 
 
-def probes(topology: Topology, *, sources: int | None = None, seed: int = 1) -> Probes:
+def probes(topology: Topology) -> Probes:
     """The packets of a round, including replies, from the first switch on."""
-    rows = ping_paths(topology, pairs(topology, sources), seed)
+    rows = ping_paths(topology, pairs(topology))
     return Probes([chain([int(p) for p in row if p != NO_PORT]) for row in rows], SYN, 0)
 
 
-def cost(topology: Topology, *, seed: int = 1) -> Round:
+def cost(topology: Topology) -> Round:
     """A round, in which every agent pings its peers once. Above 4096 hosts, it is extrapolated from one edge
     switch, and coverage is assumed to be 1, as it is from k = 4 on.
     """
     hosts = topology.hosts
     sampled = hosts > 4096
     ends = pairs(topology, hosts // edge_switches(topology) if sampled else None)
-    rows = ping_paths(topology, ends, seed)
+    rows = ping_paths(topology, ends)
     more = hosts / len(np.unique(ends[:, 0]))
     links = float((rows != NO_PORT).sum() + len(rows)) * more  # plus the link from the host
     inner = between(topology)
@@ -70,11 +71,6 @@ def cost(topology: Topology, *, seed: int = 1) -> Round:
         f"SYN and SYN-ACK, {SYN + ETHERNET} B, both directions; coverage: ports on a ping's path"
         + (", assumed to be all above 4,096 hosts" if sampled else ""),
     )  # fmt: skip
-
-
-def edge_switches(topology: Topology) -> int:
-    """Number of edge switches."""
-    return len(np.unique(topology.host_switch))
 
 
 RIVAL = Rival("pingmesh", "Pingmesh", "Pingmesh §3.3.1; RFC 9293", cost, generators, probes)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ....base.hash_rows import mix64
 from ....wire.records import Records
-from ...ports import FabricError, Ints, mix64, seed_bits
+from ...ports import FabricError, Ints, seed_bits
 from ..simulation.network import NetworkModel
 from ..simulation.records import SourceFlag
 from ..simulation.sources import Sources

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...ports import NO_PORT, Ints, Topology, mix64, seed_bits
+from ....base.hash_rows import mix64
+from ...ports import NO_PORT, Ints, Topology, seed_bits
 from ..simulation.records import SourceFlag
 from ..simulation.sources import Branches, Sources, on_routes, tree
 
@@ -118,6 +119,16 @@ def probing_round(
     seen = np.isin(inner, ports).mean() if times == 1 else 1.0
     ends = len(walk_ends(probes)) * times
     return Round(generators, len(probes.routes) * times, ends, bits, float(seen), probes.item > 0, note)
+
+
+def no_generators(topology: Topology) -> int:
+    """None, for a system that sends no probes."""
+    return 0
+
+
+def edge_switches(topology: Topology) -> int:
+    """Number of edge switches."""
+    return len(np.unique(topology.host_switch))
 
 
 def walk_ends(probes: Probes) -> list[int]:

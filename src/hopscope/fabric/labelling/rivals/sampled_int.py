@@ -11,15 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...ports import FabricError, Topology
-from .rival import ITEM, Rival, Round, Stages, stages
+from .rival import ITEM, Rival, Round, Stages, no_generators, stages
 
 HEADERS = 16
 """Shim and INT-MD header, bytes."""
-
-
-def generators(topology: Topology) -> int:
-    """None, since it sends no probes."""
-    return 0
+COVERAGE = 0.99
+"""Mean coverage of a round."""
 
 
 def _coverage(traffic: Stages, samples: float) -> float:
@@ -42,19 +39,17 @@ def samples_for(topology: Topology, coverage: float) -> float:
     return high
 
 
-def cost(
-    topology: Topology, *, samples: float | None = None, coverage: float = 0.99, item: int = ITEM
-) -> Round:
-    """A round with `samples` packets, or as many as `coverage` needs."""
+def cost(topology: Topology, *, samples: float | None = None) -> Round:
+    """A round with `samples` packets, or as many as COVERAGE needs."""
     if samples is None:
-        samples = samples_for(topology, coverage)
+        samples = samples_for(topology, COVERAGE)
     traffic = stages(topology)
     links = ((traffic.paths >= 0).sum(axis=1) - 1).astype(np.float64)  # between switches; the last hop strips
-    bits = 8 * samples * float((HEADERS * links + item * links * (links + 1) / 2).mean())
+    bits = 8 * samples * float((HEADERS * links + ITEM * links * (links + 1) / 2).mean())
     return Round(
         0, 0.0, samples, bits, _coverage(traffic, samples),
-        note=f"{samples:,.0f} packets sampled per round, {HEADERS} B and {item} B per hop",
+        note=f"{samples:,.0f} packets sampled per round, {HEADERS} B and {ITEM} B per hop",
     )  # fmt: skip
 
 
-RIVAL = Rival("sampled-int", "ingress-sampled INT", "Sel-INT; headers of INT-MD 2.1", cost, generators)
+RIVAL = Rival("sampled-int", "ingress-sampled INT", "Sel-INT; headers of INT-MD 2.1", cost, no_generators)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ....base.hash_rows import mix64
 from ....wire.records import Records
-from ...ports import NO_PORT, FabricError, Ints, Topology, flow_hash, mix64, seed_bits
+from ...ports import NO_PORT, FabricError, Ints, Topology, flow_hash, seed_bits
 from ...records import PS
 from ...traffic import Traffic, TrafficModel
 from .records import NO_ROW, ROUTE, SOURCE, SourceFlag
