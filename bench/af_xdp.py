@@ -32,7 +32,7 @@ _DROP = (
     ["tc", "qdisc", "add", "dev", "near", "clsact"],
     ["tc", "filter", "add", "dev", "near", "ingress", "bpf", "da", "bytecode", "1,6 0 0 2"],
 )
-"""Spares frames that the ring has the way through IP: classic BPF that returns TC_ACT_SHOT."""
+"""Drops frames that the ring has received, before IP: classic BPF that returns TC_ACT_SHOT."""
 
 
 class Receiver(Protocol):
@@ -52,7 +52,7 @@ class Nothing:
 
 @contextmanager
 def opened(path: str, program: BpfObject) -> Iterator[Receiver]:
-    """A way in, for one round."""
+    """A receiver on one path, for one round."""
     if path.startswith("ring"):
         if path != "ring":
             for words in _DROP:

@@ -125,7 +125,7 @@ def answer(url: str, names: Sequence[str], canned: Canned) -> None:
 
 
 def key_of(body: bytes) -> str:
-    """What a query asks, whoever sends it."""
+    """The content of a query, which does not depend on its sender."""
     asked = json.loads(body)
     return str(asked.get("gets", asked.get("ask")))
 

@@ -131,12 +131,12 @@ def main() -> None:
         for measure, one in shown.items():
             errors = []
             for q in QUANTILES:
-                told = one.quantile(q)
+                range_ = one.quantile(q)
                 true = int(np.quantile(values[measure], q, method="inverted_cdf"))
-                assert told is not None
-                assert told.upper is not None
-                assert told.lower <= true <= told.upper
-                errors.append(abs(told.estimate - true) / true)
+                assert range_ is not None
+                assert range_.upper is not None
+                assert range_.lower <= true <= range_.upper
+                errors.append(abs(range_.estimate - true) / true)
             case: dict[str, object] = {"bins": name, "measure": measure.label}
             bench.row(case, wrong(one, values[measure]), "wrong", f"of {one.count:,}")
             bench.row(case, 100 * max(errors), "% error", "the largest of p50, p90, p99, p99.9")

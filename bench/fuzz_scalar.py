@@ -37,7 +37,7 @@ READERS = [replace(one, packets=packets) for one in DIALECTS.values() for packet
 
 
 def target(data: bytes) -> None:
-    """One input: decoded, and told."""
+    """Decode one input, and make the objects that `hopscope decode` prints."""
     if len(data) < 2:
         return
     dialect = READERS[data[0] % len(DIALECTS) * 2 + (data[1] >= PACKETS)]

@@ -92,7 +92,7 @@ PATHS = ("udp", "udp trains", "ring", "xdp")
 
 
 def send(channel: Connection) -> None:
-    """A process that sends: told (path, port, case), it prepares; asked (rate, seconds), it answers how many
+    """A process that sends: given (path, port, case), it prepares; given (rate, seconds), it answers how many
     reports it has sent, and in how many seconds.
     """
     load: Load | None = None

@@ -42,7 +42,7 @@ for line in sys.stdin:
 
 
 class Side:
-    """One version in a process of its own, that decodes when it is told to."""
+    """One version in a process of its own, which decodes on request."""
 
     def __init__(self, checkout: Path, folder: str) -> None:
         environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}

@@ -16,15 +16,15 @@ from hopscope.fabric.load import Load
 from hopscope.settings.listen import ListenSettings
 
 SOURCE = Path(__file__).parent / "harness" / "receive.c"
-WAYS = ("recvmmsg", "recvfrom", "io_uring", "recvmmsg, busy polling")
+CALLS = ("recvmmsg", "recvfrom", "io_uring", "recvmmsg, busy polling")
 RATES = (50_000, 200_000)
 
 
-def cost(program: Path, way: str, rate: int, seconds: float) -> float:
+def cost(program: Path, call: str, rate: int, seconds: float) -> float:
     """Processor time of the receiver for a datagram, ns."""
     handle = bind_share(ListenSettings(port=0, gro=False))
     file = handle.fileno()
-    words = [str(program), way, str(file), str(seconds)]
+    words = [str(program), call, str(file), str(seconds)]
     receiver = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=(file,))
     sender = UdpSender("127.0.0.1", handle.getsockname()[1], rate=rate, trains=False)
     load = Load(hops=6, flows=100, sources=1)
@@ -42,13 +42,13 @@ def cost(program: Path, way: str, rate: int, seconds: float) -> float:
     sender.close()
     handle.close()
     if receiver.returncode:
-        raise SystemExit(f"{way}: this kernel does not offer it")
+        raise SystemExit(f"{call}: this kernel does not offer it")
     got, spent = map(int, output.split())
     return spent / max(1, got)
 
 
 def main() -> None:
-    """All ways, in turns."""
+    """All calls, in turns."""
     bench, _ = Bench.start(
         "receive_calls",
         "CPU time of a process that receives single datagrams (reports of 6 hops and 8 fields) "
@@ -65,14 +65,14 @@ def main() -> None:
         program = Path(folder, "receive")
         subprocess.run([compiler, "-O2", "-o", program, SOURCE], check=True)
         for rate in RATES:
-            found: dict[str, list[float]] = {way: [] for way in WAYS}
+            found: dict[str, list[float]] = {call: [] for call in CALLS}
             for _ in range(rounds):
-                for way in WAYS:
-                    found[way].append(cost(program, way, rate, seconds))
+                for call in CALLS:
+                    found[call].append(cost(program, call, rate, seconds))
                     time.sleep(0.05)
-            for way, each in found.items():
+            for call, each in found.items():
                 ratio = median(one / base for one, base in zip(each, found["recvmmsg"], strict=True))
-                case: dict[str, object] = {"call": way, "reports/s": rate}
+                case: dict[str, object] = {"call": call, "reports/s": rate}
                 bench.row(case, median(each), "ns/datagram", f"{ratio:.2f} times recvmmsg")
 
 

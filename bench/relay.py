@@ -69,7 +69,7 @@ def big_endian(numbers: Numbers, width: int = 4) -> npt.NDArray[np.uint8]:
 
 
 def values_of(flows: Numbers, hops: Numbers) -> Numbers:
-    """What hop `hops` (from 1) of a flow tells."""
+    """The values that hops `hops` (from 1) of flows report."""
     return (flows * 31 + hops * 57) % VALUES
 
 
@@ -84,24 +84,24 @@ def batches_of(reporter: Reporter, number: int) -> Iterator[FrameBatch]:
     keys = big_endian(ids * 7919 % COUNTED_KEYS)
     yield reporter.key_increment(keys, np.ones(PART, np.uint64), redundancy=COPIES)
     yield reporter.append((ids % LISTS).astype(np.uint32), data)
-    told_by = big_endian(values_of(flows, hops))
-    yield reporter.postcard(big_endian(flows, 8), hops, told_by, path_length=HOPS)
+    values = big_endian(values_of(flows, hops))
+    yield reporter.postcard(big_endian(flows, 8), hops, values, path_length=HOPS)
 
 
-def report(address: str, rounds: int, rate: float, window: Any, told: Connection) -> None:
+def report(address: str, rounds: int, rate: float, window: Any, channel: Connection) -> None:
     """Process: the reporter. Sequence number n is report n % ROUND of round n // ROUND.
 
     A batch is sent when the semaphore `window` admits it: no buffer overflows on a busy machine.
     """
     reporter = Reporter(Form.SIZED, first=0)
     sender = UdpSender(address, DTA_PORT, rate=rate, source="127.3.0.9")
-    told.send("ready")
-    told.recv()
+    channel.send("ready")
+    channel.recv()
     for number in range(rounds):
         for batch in batches_of(reporter, number):
             window.acquire()
             sender.send(batch)
-    told.send("done")
+    channel.send("done")
 
 
 def settings(reports: int) -> DirectSettings:
@@ -125,7 +125,7 @@ def settings(reports: int) -> DirectSettings:
 
 
 class Checks:
-    """What must hold; all are told, and one that does not ends the program with status 1."""
+    """What must hold; all results are printed, and a failed check ends the program with status 1."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -160,9 +160,9 @@ def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: fl
             nic, _ = child(serve_nic, chosen, folder / "nic")
             translator, _ = child(translate, chosen, folder / "translator")
             window = CONTEXT.Semaphore(WINDOW)
-            reporter, told = child(report, REPORTS_SIDE, rounds, rate, window)
+            reporter, channel = child(report, REPORTS_SIDE, rounds, rate, window)
             begun = time.perf_counter()
-            told.send("go")
+            channel.send("go")
             follow(relay, folder / "translator", window)
             taken = time.perf_counter() - begun
             translator.terminate()
@@ -176,7 +176,7 @@ def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: fl
             f"relays: {relay.mangler.lost:,} reports lost, {relay.mangler.doubled:,} doubled, "
             f"{relay.mangler.late:,} late; of RoCEv2 packets {[one.lost for one in road.manglers]} lost"
         )
-        bench.say("translator: " + told_of(counted) + "\nnic: " + told_of(nic_counted))
+        bench.say("translator: " + counters_text(counted) + "\nnic: " + counters_text(nic_counted))
         case = {"loss": loss, "reports": reports}
         bench.row({**case, "what": "end to end"}, reports / taken, "reports/s")
         look(checks, folder / "nic", relay.passed > 0, counted, nic_counted, int(relay.passed.sum()))
@@ -205,7 +205,7 @@ def follow(relay: ReportRelay, folder: Path, window: Any) -> None:
         time.sleep(0.005)
 
 
-def told_of(counted: dict[str, int]) -> str:
+def counters_text(counted: dict[str, int]) -> str:
     """Counters that are not 0."""
     return ", ".join(f"{key} {value:,}" for key, value in counted.items() if value)
 
@@ -363,10 +363,10 @@ def goodput(bench: Bench, seconds: float, seed: int, loss: float | None, kind: V
         socket.close()
 
 
-def relay_alone(loss: float, seed: int, told: Connection) -> None:
+def relay_alone(loss: float, seed: int, channel: Connection) -> None:
     """Process: a relay of RoCEv2, until it is killed."""
     relay = RoceRelay(loss, seed)
-    told.send("ready")
+    channel.send("ready")
     while True:
         if not relay.turn():
             time.sleep(0.0001)

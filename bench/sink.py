@@ -55,7 +55,7 @@ print(written, time.perf_counter() - start, flush=True)
 """
 
 
-def told(case: dict[str, object], rates: Rates, bench: Bench) -> None:
+def add_rows(case: dict[str, object], rates: Rates, bench: Bench) -> None:
     """Two rows: without and with stripping."""
     events = f", {rates.events * rates.plain / 1e6:.2f} M events/s" if rates.events else ""
     note = f"decode {rates.decode:.0f} ns, update {rates.update:.0f} ns, {rates.hits:.1%} hits{events}"
@@ -78,12 +78,12 @@ def figure_3(bench: Bench, chunks: int) -> list[dict[str, object]]:
     grid = [(5, 4), (1, 1)] if bench.quick else [(n, i) for n in range(1, 6) for i in range(1, 5)]
     for nodes, instructions in grid:
         rates = measure(Workload(nodes, instructions), settings(ROWS), WARM, chunks)
-        told({"nodes": nodes, "instructions": instructions, "flows": 100_000}, rates, bench)
+        add_rows({"nodes": nodes, "instructions": instructions, "flows": 100_000}, rates, bench)
         rows.append(row_of("3a", nodes, instructions, 100_000, rates))
     for share in SHARES[1::2] if bench.quick else SHARES:
         limit = above(share)
         rates = measure(Workload(), settings(ROWS, queue_occupancy={"raise_above": limit}), WARM, chunks)
-        told({"nodes": 5, "instructions": 4, "flows": 100_000, "occupancy above": limit}, rates, bench)
+        add_rows({"nodes": 5, "instructions": 4, "flows": 100_000, "occupancy above": limit}, rates, bench)
         rows.append(row_of("3b", 5, 4, 100_000, rates))
     sizes = [(1000, 19), (1_000_000, 12)] if bench.quick else [
         *((flows, 19) for flows in (1000, 10_000, 100_000, 1_000_000, 6_000_000)),
@@ -91,7 +91,7 @@ def figure_3(bench: Bench, chunks: int) -> list[dict[str, object]]:
     ]  # fmt: skip
     for flows, size in sizes:
         rates = measure(Workload(flows=flows), settings(1 << size), WARM, chunks)
-        told({"nodes": 5, "instructions": 4, "flows": flows, "table rows": f"2^{size}"}, rates, bench)
+        add_rows({"nodes": 5, "instructions": 4, "flows": flows, "table rows": f"2^{size}"}, rates, bench)
         rows.append(row_of(f"flows 2^{size}", 5, 4, flows, rates))
     return rows
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.common import Bench
+from harness.sink import settings as settings_of_sink
 from harness.sink_ring import arrival_to_event, send_through
 from harness.veth import pair
 from hopscope.detect.counters import INDEX
@@ -22,9 +23,6 @@ from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import Measure
 from hopscope.detect.sink.rings import SinkEvents
 from hopscope.settings.collector import Settings
-from hopscope.settings.detect import DetectSettings
-from hopscope.settings.limits import ThresholdSettings
-from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import ReportBatch
@@ -54,15 +52,8 @@ HOP_FIELDS = ("latency", "queue", "utilization")
 def settings(limits: Limits, rows: int = ROWS) -> Settings:
     """A sink with these limits, and no quota."""
     names = ("hop_latency", "queue_occupancy", "link_utilization", "flow_latency")
-    thresholds = ThresholdSettings.model_validate(
-        {
-            name: {"change": change, "raise_above": above}
-            for name, change, above in zip(names, limits.change, limits.above, strict=True)
-        }
-    )
-    return Settings(
-        detect=DetectSettings(flow_rows=rows, thresholds=thresholds), sink=SinkSettings(journal_events=0)
-    )
+    given = zip(names, limits.change, limits.above, strict=True)
+    return settings_of_sink(rows, **{name: {"change": c, "raise_above": a} for name, c, a in given})
 
 
 def blocks(workload: Workload, packets: int) -> Iterator[tuple[IntPackets, int]]:

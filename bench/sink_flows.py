@@ -18,13 +18,11 @@ import numpy.typing as npt
 
 from harness.common import Bench
 from harness.figures import COLORS, Sheet
+from harness.sink import settings
 from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import INLINE_HOPS, WAYS
 from hopscope.detect.sink.detector import SinkDetector
-from hopscope.settings.collector import Settings
 from hopscope.settings.detect import DetectSettings
-from hopscope.settings.limits import ThresholdSettings
-from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import PlainDecoder
 from hopscope.wire.dialect import DEFAULT
@@ -89,14 +87,6 @@ class Outcome:
     def hit_rate(self) -> float:
         """Share of packets that found their flow."""
         return 1 - (self.live + self.evictions) / self.packets
-
-
-def settings(rows: int) -> Settings:
-    """A sink that tells nothing, with a table of so many rows."""
-    never = ThresholdSettings.model_validate({name: {} for name in ThresholdSettings.model_fields})
-    return Settings(
-        detect=DetectSettings(flow_rows=rows, thresholds=never), sink=SinkSettings(journal_events=0)
-    )
 
 
 def offer(
@@ -177,8 +167,8 @@ def failures(found: Outcome) -> list[str]:
     return wrong
 
 
-def tell(bench: Bench, popularity: str, found: Outcome) -> list[str]:
-    """Rows of one table; returns what failed."""
+def add_rows(bench: Bench, popularity: str, found: Outcome) -> list[str]:
+    """Add the rows of one table; returns what failed."""
     (live, live_error), (full, full_error) = expected(found.distinct, found.rows)
     measured = found.sizes[WAYS] / found.rows
     case: dict[str, object] = {"rows": f"2^{found.rows.bit_length() - 1}", "popularity": popularity}
@@ -266,7 +256,9 @@ def main() -> int:
             if skew == 0 and rows == 1 << 13 and not bench.quick:
                 continue  # a hit is a rarity there
             found = offer(Workload(flows=flows, skew=skew), rows, packets)
-            wrong += [f"2^{rows.bit_length() - 1} rows, {name}: {what}" for what in tell(bench, name, found)]
+            wrong += [
+                f"2^{rows.bit_length() - 1} rows, {name}: {what}" for what in add_rows(bench, name, found)
+            ]
             outcomes.append((name, found))
     size = memory_bytes(DetectSettings(flow_rows=PAPER))
     note = f"{WAYS * PAPER:,} flows, {INLINE_HOPS} hops each"

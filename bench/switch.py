@@ -52,7 +52,7 @@ def median(
 
 
 def main() -> None:
-    """Every way through the programs, for short and long packets."""
+    """Every path through the programs, for short and long packets."""
     bench, _ = Bench.start(
         "switch",
         "time per packet of the programs at tc, by BPF_PROG_TEST_RUN. Transit: mean of 40 "

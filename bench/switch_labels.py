@@ -63,7 +63,7 @@ def of_software(size: int, labels: int, egress: int, every: bool, rounds: int) -
 
 
 def main() -> None:
-    """Every way through the programs, for short and long packets."""
+    """Every path through the programs, for short and long packets."""
     bench, _ = Bench.start(
         "switch_labels",
         "time per packet of INT-label at tc, by BPF_PROG_TEST_RUN, on UDP over IPv4, and of "

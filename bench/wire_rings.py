@@ -108,7 +108,7 @@ def run(sending: Sending, receiver: Receiver, rate: float, seconds: float, still
 
 
 def held(sending: Sending, receiver: Receiver, rate: float, seconds: float) -> tuple[int, int]:
-    """Frames that a ring holds that nobody reads, and how many were sent."""
+    """Frames that a ring holds if no process reads it, and how many were sent."""
     sending.channel.send((rate, seconds))
     sent = sending.channel.recv()[0]
     time.sleep(_SETTLE)

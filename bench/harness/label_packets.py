@@ -268,14 +268,14 @@ def figure19(quick: bool) -> Sheet:
             axes.set_xticks(range(len(found)), found, fontsize=8)
             axes.set_ylabel(f"{label}, of {PACKETS:,} packets")
 
-    def told(column: str) -> str:
+    def means(column: str) -> str:
         return ", ".join(f"{name} {PACKETS * mean(rows, column):,.0f}" for name, rows in found.items())
 
     fewest = sorted(names, key=lambda name: mean(found[name], "labelled_share"))
     stated = [
-        Stated("fewest packets with labels", "F1, then F2, then F3", told("labelled_share"),
+        Stated("fewest packets with labels", "F1, then F2, then F3", means("labelled_share"),
                f"T = 50 ms; order {', '.join(fewest)}"),
-        Stated("total labels with F1", "no sharp increase", told("labels_a_packet"), ""),
+        Stated("total labels with F1", "no sharp increase", means("labels_a_packet"), ""),
     ]  # fmt: skip
     rows: list[dict[str, object]] = [
         {"chance": name, "seeds": seeds}

@@ -227,7 +227,7 @@ PROBE = 8 * (14 + 20 + 8 + 16)
 
 
 def figure22(quick: bool) -> Sheet:
-    """Packets and bits that the way of one flow takes."""
+    """Packets and bits that are needed to learn the path of one flow."""
     hops = [2, 5] if quick else list(range(1, 11))
     trials = 50 if quick else 400
     traced = [pint.trace(n, trials=trials, seed=n) for n in hops]
@@ -251,10 +251,10 @@ def figure22(quick: bool) -> Sheet:
             left.errorbar(hops, packets[name], bars, fmt=style, capsize=2, color=COLORS[name], label=name)
             wide = [16 * error for error in errors] if bars else None
             right.errorbar(hops, bits[name], wide, fmt=style, capsize=2, color=COLORS[name], label=name)
-        left.set_ylabel("packets until the way is known, mean")
+        left.set_ylabel("packets until the path is known, mean")
         right.set_ylabel("bits added to packets until then, mean")
         for axes in (left, right):
-            axes.set_xlabel("switches on the way")
+            axes.set_xlabel("switches on the path")
             axes.set_ylim(bottom=0)
             legend(axes)
 
@@ -273,4 +273,4 @@ def figure22(quick: bool) -> Sheet:
                f"5 hops: {', '.join(f'{name} {bits[name][five]:.0f}' for name in bits)}; {SWITCH_ID} bits "
                f"of a switch id, as path tracing needs; with items of 32 B INT-label has {OPTION + 1280}"),
     ]  # fmt: skip
-    return Sheet("figure22", "Fig. 22: the way of one flow", draw, rows, stated, 9.6)
+    return Sheet("figure22", "Fig. 22: the path of one flow", draw, rows, stated, 9.6)

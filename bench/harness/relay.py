@@ -46,7 +46,7 @@ class Mangler:
         self._held = FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME))
 
     def through(self, batch: FrameBatch | None) -> FrameBatch | None:
-        """What comes out now; without a batch what is late, whoever waits for it."""
+        """The datagrams that come out now; without a batch, those that are late."""
         held = self._held
         if batch is None:
             self._held = FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME))
@@ -143,7 +143,7 @@ def stopper() -> threading.Event:
     return stop
 
 
-def serve_nic(settings: DirectSettings, folder: Path, told: Connection) -> None:
+def serve_nic(settings: DirectSettings, folder: Path, channel: Connection) -> None:
     """Process: the software NIC."""
     from hopscope.runtime.direct.nic import NicProcess
     from hopscope.runtime.direct.stores import store_specs
@@ -151,11 +151,11 @@ def serve_nic(settings: DirectSettings, folder: Path, told: Connection) -> None:
     stop = stopper()
     nic = NicProcess(settings, folder, store_specs(settings))
     nic.open()
-    told.send("ready")
+    channel.send("ready")
     nic.run(stop)
 
 
-def translate(settings: DirectSettings, folder: Path, told: Connection) -> None:
+def translate(settings: DirectSettings, folder: Path, channel: Connection) -> None:
     """Process: the translator; says ready when its collector is connected."""
     from hopscope.runtime.direct.translator import TranslatorProcess
 
@@ -165,7 +165,7 @@ def translate(settings: DirectSettings, folder: Path, told: Connection) -> None:
     while not process.output.ready and not stop.is_set():
         process.turn()
         time.sleep(0.001)
-    told.send("ready")
+    channel.send("ready")
     process.run(stop)
 
 

@@ -16,7 +16,7 @@ PORT = 32766
 BURST = 256
 FLOWS = 64
 FOREIGN = "02:aa:bb:cc:dd:ee"
-"""To whom frames are sent that nothing but a ring should take."""
+"""Destination of frames that only a ring should receive."""
 
 
 def frame(to: str, flow: int, payload: int) -> bytes:
@@ -32,7 +32,7 @@ def frame(to: str, flow: int, payload: int) -> bytes:
 
 
 def send(channel: Connection, given: list[bytes], bypass: bool) -> None:
-    """A process that sends frames from the far end in turns: told (rate, seconds), it answers (frames,
+    """A process that sends frames from the far end in turns: given (rate, seconds), it answers (frames,
     seconds, ns).
 
     Bursts last a millisecond at most.

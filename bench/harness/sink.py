@@ -64,7 +64,7 @@ class Rates:
 def measure(workload: Workload, chosen: Settings, warm: int, chunks: int) -> Rates:
     """Rates of a workload: `warm` chunks first that are not counted.
 
-    In three quarters of these all flows are alike, where they are few enough to be met: the steady state.
+    In three quarters of these, all flows have equal shares, if there are few enough: the steady state.
     """
     packets, alike = IntPackets(workload, CHUNK), IntPackets(replace(workload, skew=0.0), CHUNK)
     few = workload.flows <= CHUNK
@@ -102,7 +102,7 @@ def _batch(
 
 
 def _totals(detector: SinkDetector) -> tuple[int, int, int]:
-    """(events told, live flows, evictions told) so far."""
+    """(events, live flows, evictions) so far."""
     tags = detector.tables["flows"]["rows"]["tag"]
     live = sum(int(np.count_nonzero(part)) for part in _parts(tags))
     return detector.event_ring.head, live, detector.eviction_ring.head
@@ -123,7 +123,7 @@ class Stamped:
         self.caused: list[npt.NDArray[np.uint8]] = []
 
     def update_kernel(self, reports: Records, start: int, hops: Records, *rest: Any) -> tuple[int, ...]:
-        """As `sink_kernel.update_kernel`; what was told is in no ring."""
+        """As `sink_kernel.update_kernel`; its events and evictions are in no ring."""
         taken, caused = np.zeros(len(reports), np.uint32), np.zeros(len(reports), np.uint8)
         self._kernels.stamp(reports, hops, *rest, taken, caused)
         self.taken.append(taken)

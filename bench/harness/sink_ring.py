@@ -43,7 +43,7 @@ class Passage:
 
 
 def send(channel: Connection, workload: Workload) -> None:
-    """A process that sends packets 0, 1 … : told (rate, packets), it answers (sent, seconds)."""
+    """A process that sends packets 0, 1 … : given (rate, packets), it answers (sent, seconds)."""
     sender, block = RingSender("far", bypass=True), IntPackets(workload, BLOCK)
     block.fill(0)
     length, frames = int(block.frames["length"][0]), block.arena.reshape(BLOCK, -1)
