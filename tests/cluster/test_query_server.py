@@ -25,7 +25,7 @@ from hopscope.cluster.queries.parts import (
     join,
     split,
 )
-from hopscope.cluster.queries.server import AT_ONCE, MOST_WAITING, QueryServer
+from hopscope.cluster.queries.server import AT_ONCE, MAX_WAITING, QueryServer
 from support.cluster.members import Member, make, running, settings_of, with_nats
 from support.servers.server_process import NatsServer
 from support.waiting import HANG_SECONDS
@@ -180,11 +180,11 @@ def test_few_queries_are_answered_at_a_time_and_none_too_late(nats: NatsServer, 
         except TimeoutError:
             return found
 
-    assert with_nats(nats.url, flood) == ["503"] * (100 - MOST_WAITING)
+    assert with_nats(nats.url, flood) == ["503"] * (100 - MAX_WAITING)
     made = queries._made["test"]
     assert isinstance(made, Answers)
     assert (made.most, made.now) == (AT_ONCE, 0)
-    assert member.context.counts["queries_late"] == late + MOST_WAITING
+    assert member.context.counts["queries_late"] == late + MAX_WAITING
     with closing(QueryClient(Connection(member.context.settings.cluster, "test"))) as query_client:
         assert query_client.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
 

@@ -17,7 +17,7 @@ from hopscope.cluster.process import Context
 from hopscope.cluster.queries.client import QueryClient
 from hopscope.cluster.queries.history import LakeHistory, open_history
 from hopscope.cluster.queries.history_handler import HistoryHandler
-from hopscope.cluster.queries.history_query import MOST_FLOWS
+from hopscope.cluster.queries.history_query import MAX_FLOWS
 from hopscope.cluster.queries.server import QueryServer
 from hopscope.cluster.queries.tails import TailHandler
 from hopscope.detect.detector import Detector
@@ -162,8 +162,8 @@ def test_flows_have_the_packets_of_live_ones(cluster: Running, monkeypatch: pyte
         row["mean_latency"] = pytest.approx(mean)
         row["highest_latency"] = max(row["highest_latency"] or 0, *(each for _, each in live.values()))
         row["members"] = sorted({*row["members"], *live})
-    for most in (MOST_FLOWS, 1):
-        monkeypatch.setattr("hopscope.cluster.queries.history.MOST_FLOWS", most)
+    for most in (MAX_FLOWS, 1):
+        monkeypatch.setattr("hopscope.cluster.queries.history.MAX_FLOWS", most)
         assert flows() == expected
     assert flows(end=2**62) == before
     for member in cluster.members.values():

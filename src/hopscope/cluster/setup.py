@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REVISIONS = 64
 """How many revisions of the configuration are kept: the maximum that NATS allows."""
-LEAST_BYTES = 4096
+MIN_BYTES = 4096
 """Free space that a bucket needs for one more entry."""
 PEERS_SECONDS = 10.0
 """How long servers may take to find each other."""
@@ -97,7 +97,7 @@ async def _lacking(connection: Connection) -> list[str]:
             found.append(f"{_shown(each)} is missing; `hopscope cluster init` makes it")
             continue
         config, state = info.config, info.state
-        bounds = ((config.max_bytes, state.bytes + LEAST_BYTES), (config.max_msgs, state.messages))
+        bounds = ((config.max_bytes, state.bytes + MIN_BYTES), (config.max_msgs, state.messages))
         if any(most is not None and 0 < most <= now for most, now in bounds):
             found.append(f"{_shown(each)} is full; give it more room in NATS")
     return found

@@ -53,7 +53,7 @@ HUGE_PAGE = 2 * 1024 * 1024
 _MADV_POPULATE_WRITE = 23
 _HEADER = struct.Struct("<8sIIIIQ32s")
 _LOCK = threading.Lock()
-_MOST_KNOWN = 1000
+_MAX_KNOWN = 1000
 _known: dict[str, np.dtype[Any]] = {}
 """Record dtypes by their JSON description."""
 
@@ -105,7 +105,7 @@ def _dtype(described: Any) -> np.dtype[Any]:
     text = json.dumps(described)
     if (found := _known.get(text)) is None:
         found = np.dtype([(name, _dtype(of), *map(tuple, shape)) for name, of, *shape in described])
-        if len(_known) < _MOST_KNOWN:
+        if len(_known) < _MAX_KNOWN:
             _known[text] = found
     return found
 

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, TypeAdapter
 
 from ..base.names import Names
-from ..cluster.merge.rules import MOST_ROWS, Rule
+from ..cluster.merge.rules import MAX_ROWS, Rule
 from ..cluster.queries.cluster_answer import ClusterAnswer, ClusterHistory
 from ..present.history import SharedHistory
 from ..settings.collector import Settings
@@ -127,12 +127,12 @@ class ClusterQuery:
         rows = None
         if rule.paged:
             rows = int(self._query.get("offset", 0)) + int(self._query.get("limit", 100))
-            if rows > MOST_ROWS:
-                raise HTTPException(400, f"offset: expected at most {MOST_ROWS:,} rows up to the page's end")
-            rows = MOST_ROWS if rule.every else rows
+            if rows > MAX_ROWS:
+                raise HTTPException(400, f"offset: expected at most {MAX_ROWS:,} rows up to the page's end")
+            rows = MAX_ROWS if rule.every else rows
         self.gets: list[dict[str, Any]] = [
             {"path": request.url.path, "query": given, "rows": rows},
-            *({"path": path, "query": [], "rows": MOST_ROWS} for path in rule.also),
+            *({"path": path, "query": [], "rows": MAX_ROWS} for path in rule.also),
         ]
 
     def read(self, answer: Answer) -> Answer | list[Any]:
@@ -149,8 +149,8 @@ class ClusterQuery:
             for kind, body in zip(self._models, bodies, strict=True):
                 _adapter(kind).validate_python(body, strict=True)
             for body in bodies[0 if self._rule.every else 1 :]:
-                if body["total"] > len(body["items"]) == MOST_ROWS:
-                    raise ValueError(f"it has more than {MOST_ROWS:,} rows")
+                if body["total"] > len(body["items"]) == MAX_ROWS:
+                    raise ValueError(f"it has more than {MAX_ROWS:,} rows")
             self._rule.merge({"": bodies}, self._query)
         except _BAD as error:
             text = str(error).splitlines()[0] if str(error) else type(error).__name__

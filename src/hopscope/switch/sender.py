@@ -19,7 +19,7 @@ from ..wire.records import FRAME, FrameBatch, Records
 from .counters import read_counters
 from .layout import REPORT_RING_BYTES, SENDER, ReportCount
 
-MOST_BYTES = 1400
+MAX_BYTES = 1400
 """Longest datagram with several reports: with all headers it fits into an MTU of 1500."""
 PAUSE_SECONDS = 0.005
 """Pause between turns with little work."""
@@ -59,7 +59,7 @@ class ReportSender:
         self._datagrams: Records = np.zeros(FRAMES, FRAME)
         none = readonly(np.zeros(0, np.uint8)), readonly(np.zeros(0, FRAME))
         self._readonly, self._pack = readonly, pack
-        pack(*none, self._out, self._datagrams, self._node_id, np.uint64(0), np.uint64(MOST_BYTES))
+        pack(*none, self._out, self._datagrams, self._node_id, np.uint64(0), np.uint64(MAX_BYTES))
         self._alive()
 
     def _alive(self) -> None:
@@ -73,7 +73,7 @@ class ReportSender:
             return 0
         self._skip_lost()
         given = self._readonly(batch.arena), self._readonly(batch.frames)
-        numbers = self._node_id, np.uint64(self._state["sequence"]), np.uint64(MOST_BYTES)
+        numbers = self._node_id, np.uint64(self._state["sequence"]), np.uint64(MAX_BYTES)
         count = int(self._pack(*given, self._out, self._datagrams, *numbers))
         self._state["sequence"] += np.uint64(count)
         sent = self._send(FrameBatch(self._out, self._datagrams[:count], 0))

@@ -22,7 +22,7 @@ from ..connection import ClusterError, Connection
 
 MAX_BYTES = 65_536
 """Longest record."""
-MOST_SHARDS = 1024
+MAX_SHARDS = 1024
 CLOCK_SECONDS = 10.0
 """A clock counts as wrong above this difference, since a record may take a while to arrive."""
 State = Literal["live", "draining", "drained", "stopped"]
@@ -48,7 +48,7 @@ def _name(text: str) -> str:
 
 Text = Annotated[str, Field(max_length=1024), AfterValidator(_printable)]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
-Shard = Annotated[int, Field(ge=0, lt=MOST_SHARDS)]
+Shard = Annotated[int, Field(ge=0, lt=MAX_SHARDS)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -83,7 +83,7 @@ class MemberRecord:
     """Age of the oldest of these events."""
     lag_problem: Text = ""
     """Why events do not reach the lake; empty: they do."""
-    ends: Annotated[dict[Shard, Number], Field(max_length=MOST_SHARDS)] | None = None
+    ends: Annotated[dict[Shard, Number], Field(max_length=MAX_SHARDS)] | None = None
     """By shard, 1 + the sequence of its last event. Only set after an orderly end, when no more will come."""
     started_ns: Number = 0
     """When its collector started."""

@@ -21,7 +21,7 @@ from .summary import summary
 from .switches import buffers, ports, queues, switch, switches
 from .values import Bodies, Item, Query, added, highest, newest, number, total
 
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 """Maximum number of rows that one answer may need from each member."""
 
 
@@ -188,12 +188,12 @@ def _link(parts: Sequence[Item]) -> Item:
 
 def _links(bodies: Bodies, query: Query) -> Any:
     pages = _Pages(_place, {"node": _place}, _link, descends=False)
-    return _without_pages(pages(bodies, {"limit": str(MOST_ROWS)}))
+    return _without_pages(pages(bodies, {"limit": str(MAX_ROWS)}))
 
 
 def _controlled(bodies: Bodies, query: Query) -> Any:
     pages = _Pages(lambda item: item["name"], {"name": _text("name")}, descends=False)
-    found = _without_pages(pages(bodies, {"limit": str(MOST_ROWS)}))
+    found = _without_pages(pages(bodies, {"limit": str(MAX_ROWS)}))
     return {**found, "in_sync": sum(body["in_sync"] for body, *_ in bodies.values())}
 
 

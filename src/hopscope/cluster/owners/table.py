@@ -34,7 +34,7 @@ KEY = "table"
 """Key of the bucket's only entry."""
 SHARES = 256
 """Shares of a new table: of 100 members, none has more than 1.2 times the mean; P4 switches can hold them."""
-MOST_GENERATIONS = 32
+MAX_GENERATIONS = 32
 """Older generations are dropped, even if their memory still exists."""
 MAX_BYTES = 900_000
 """Longest table: NATS takes messages of 1 MB."""
@@ -142,7 +142,7 @@ class OwnerTable:
 
     owners: dict[Member, Owner]
     """Owners in all generations, by name."""
-    generations: Annotated[tuple[OwnerGeneration, ...], Field(min_length=1, max_length=MOST_GENERATIONS)]
+    generations: Annotated[tuple[OwnerGeneration, ...], Field(min_length=1, max_length=MAX_GENERATIONS)]
     epoch_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """`direct.epoch_seconds` of all members."""
     keep_epochs: Annotated[int, Field(ge=0, le=1_000_000)] = 24
@@ -187,7 +187,7 @@ class OwnerTable:
             for generation, end in zip(self.generations, ends, strict=False)
             if (until := self.kept.answers_until(end, "all")) is None or now_ns < until
         ]
-        return self._of([*alive, self.current][-MOST_GENERATIONS:])
+        return self._of([*alive, self.current][-MAX_GENERATIONS:])
 
     def without_memory_of(self, name: str) -> OwnerTable:
         """The table without the remaining memory of a member that is not in the current generation, which is

@@ -39,7 +39,7 @@ HEADER = np.dtype(
 """72 bytes."""
 MOST = 2048
 """Maximum number of postcards in a block: 416 KiB; NATS accepts 1 MiB."""
-MOST_MISSING = 1 << 20
+MAX_MISSING = 1 << 20
 """A larger jump in the block numbers is not trusted: the sender could claim anything."""
 SAME_NS = 10_000_000_000
 """The clock offset is the minimum over the last 10 to 20 s."""
@@ -131,7 +131,7 @@ class Arrivals:
     def missing(self, header: np.void) -> tuple[int, int] | None:
         """Blocks and postcards that were lost before this one; None: this block has already arrived."""
         number, sent = int(header["number"]), int(header["postcards"])
-        if int(header["session"]) != self.session or number - self._number > MOST_MISSING:
+        if int(header["session"]) != self.session or number - self._number > MAX_MISSING:
             self.session = int(header["session"])
             self._number, self._postcards = number, sent
             self._least = None

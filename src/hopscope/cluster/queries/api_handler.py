@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from ...base.errors import HopscopeError
-from ..merge.rules import MOST_ROWS, rule_of
+from ..merge.rules import MAX_ROWS, rule_of
 from .parts import ANSWER_BYTES, Answer, too_large
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Get(BaseModel, strict=True):
 
     path: Annotated[str, Field(max_length=4096)]
     query: Annotated[list[tuple[str, str]], Field(max_length=1000)] = []
-    rows: Annotated[int, Field(ge=0, le=MOST_ROWS)] | None = None
+    rows: Annotated[int, Field(ge=0, le=MAX_ROWS)] | None = None
     """How many `items` to collect, with as many requests as needed; None: one request, unchanged."""
 
 

@@ -26,7 +26,7 @@ OLD_LIST_SECONDS = 10.0
 """The same after it could not be read again, which takes time from the query."""
 LIST_SHARE = 0.4
 """Share of the time for an answer that reading the list may take if an older list is known."""
-LEAST_SECONDS = 0.05
+MIN_SECONDS = 0.05
 """Members have at least this much time to answer, even after the deadline."""
 CLOSE_SECONDS = 1.0
 NO_ANSWER = "no answer"
@@ -93,7 +93,7 @@ class QueryClient:
         living, known = self._members(deadline)
         if only is not None:
             living, known = _chosen(living, only), _chosen(known, only)
-        seconds = max(LEAST_SECONDS, deadline.left())
+        seconds = max(MIN_SECONDS, deadline.left())
         body = {"kind": kind, "seconds": seconds, "to": None if only is None else sorted(only), **arguments}
         subject = self._connection.names.subject(ASK)
         replies = self._connection.ask(

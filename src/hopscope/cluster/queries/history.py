@@ -31,7 +31,7 @@ from ..connection import ClusterError
 from ..membership.members import MemberRecord
 from .client import QueryClient, absence_reason
 from .cluster_answer import ClusterAnswer, ClusterHistory
-from .history_query import MOST_FLOWS, FiltersModel, HistoryQuery
+from .history_query import MAX_FLOWS, FiltersModel, HistoryQuery
 from .members_history import MembersHistory, add_live, flows_of, key_of
 from .parts import Answer
 from .tables import read_rows, table_of
@@ -209,8 +209,8 @@ class LakeHistory:
     def _with_live(self, table: Table) -> Table:
         """Add the live flows of the members that have answered, which are not in the lake."""
         rows, columns = table.rows(), tuple(table.columns)
-        for at in range(0, len(rows) if self.answer.answered else 0, MOST_FLOWS):
-            some = slice(at, at + MOST_FLOWS)
+        for at in range(0, len(rows) if self.answer.answered else 0, MAX_FLOWS):
+            some = slice(at, at + MAX_FLOWS)
             filters = FiltersModel(flows=flows_of(map(key_of, rows[some])))
             query = HistoryQuery(method="live_flows", filters=filters)
             body, names = {"ask": query.model_dump(exclude_defaults=True)}, {*self.answer.answered}

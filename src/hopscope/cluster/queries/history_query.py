@@ -28,8 +28,8 @@ from .tables import Row, table_of
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Words = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=1000)]
 Numbers = Annotated[list[Number], Field(max_length=10_000)]
-MOST_ROWS = 1_000_000
-MOST_FLOWS = 10_000
+MAX_ROWS = 1_000_000
+MAX_FLOWS = 10_000
 TUPLE = ("src", "dst", "sport", "dport", "proto")
 """Columns of history that identify a flow in a cluster."""
 LIVE = ("packets", "mean_latency", "highest_latency")
@@ -61,7 +61,7 @@ class FiltersModel(_Model):
     nodes: Numbers = []
     ports: Numbers = []
     flow: FlowModel | None = None
-    flows: Annotated[list[FlowModel], Field(max_length=MOST_FLOWS)] = []
+    flows: Annotated[list[FlowModel], Field(max_length=MAX_FLOWS)] = []
     prefix: Words = []
 
     @classmethod
@@ -98,7 +98,7 @@ class HistoryQuery(_Model):
         "moment", "steps", "activity", "live_flows",
     ]  # fmt: skip
     filters: FiltersModel = FiltersModel()
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] | None = None
     order: Literal["newest", "oldest"] = "newest"
     after: Annotated[str, Field(max_length=200)] | None = None
     """A cursor of the cluster."""

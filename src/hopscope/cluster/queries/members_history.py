@@ -31,13 +31,13 @@ from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
 from .client import REJECTED, QueryClient
 from .cluster_answer import ClusterAnswer
-from .history_query import MOST_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuery
+from .history_query import MAX_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuery
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
 
 F = TypeVar("F", Rows, Counts)
 _HOP = ("node_id", "port")
-MOST_DROPS = 100_000
+MAX_DROPS = 100_000
 """Maximum number of drop reports that are counted."""
 
 
@@ -105,11 +105,11 @@ class MembersHistory:
             # a member may have left out its part of a flow that is newer elsewhere
             again = query.model_copy(
                 update={
-                    "filters": query.filters.model_copy(update={"flows": flows_of(shown[:MOST_FLOWS])}),
+                    "filters": query.filters.model_copy(update={"flows": flows_of(shown[:MAX_FLOWS])}),
                     "limit": None,
                 }
             )
-            groups = _grouped(self._rows(again), TUPLE) | {key: groups[key] for key in shown[MOST_FLOWS:]}
+            groups = _grouped(self._rows(again), TUPLE) | {key: groups[key] for key in shown[MAX_FLOWS:]}
         rows = [_flow(groups[key]) for key in shown if key in groups]
         columns = (*_columns(found)[1:], "members")
         return table_of(rows, columns, truncated=truncated or len(shown) < len(newest))
@@ -189,10 +189,10 @@ class MembersHistory:
         return Highest.ranked(len(rows), 0, rows, by, limit)
 
     def sums(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Highest:
-        """Sums over all members; for drop reports, over the newest MOST_DROPS of each."""
+        """Sums over all members; for drop reports, over the newest MAX_DROPS of each."""
         if metric == Kind.DROP.label:
             chosen: Filters = {**filters, "kinds": (metric,)}
-            table = self.events(limit=MOST_DROPS, **chosen)
+            table = self.events(limit=MAX_DROPS, **chosen)
             columns = (table[name].tolist() for name in (*_HOP, "ident"))
             drops = Counter(
                 (node, port, None if ident is None else ident & 0xFF)

@@ -23,11 +23,11 @@ from .parts import Answer, split
 
 AT_ONCE = 4
 """How many queries are answered at a time."""
-MOST_WAITING = 64
+MAX_WAITING = 64
 """How many queries may wait; any further one is answered with 503."""
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 """Longest query."""
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 READY_SECONDS = 2.0
 """How long after the start handlers are made, so that the first query does not wait 1-2 s for imports."""
 
@@ -114,7 +114,7 @@ class QueryServer(Part):
             asyncio.run_coroutine_threadsafe(self._send(answer, message), client)
 
     async def _answer(self, query: dict[str, Any]) -> Answer:
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             return Answer(503, b"too many queries at once: try again in a moment")
         self._waiting += 1
         try:
@@ -149,7 +149,7 @@ class QueryServer(Part):
 
 def _query(body: bytes) -> dict[str, Any] | None:
     """A query with its kind and remaining seconds; None: the message is not a query."""
-    if len(body) > MOST_BYTES:
+    if len(body) > MAX_BYTES:
         return None
     try:
         query = json.loads(body)
@@ -158,6 +158,6 @@ def _query(body: bytes) -> dict[str, Any] | None:
     if not isinstance(query, dict) or not isinstance(query.get("kind"), str):
         return None
     seconds = query.get("seconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MOST_SECONDS:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS:
         return None
     return query

@@ -42,7 +42,7 @@ _FIELDS = {
 """Fields of EVENT from which a column is made, if they do not have its name."""
 _ALWAYS = ("sequence", "time_ns", "shard", "kind", "metric", "hop", "ip_version", "flow_id")
 """Fields that are always included, for filters and other columns."""
-_MOST_ROWS = ANSWER_BYTES // 16
+_MAX_ROWS = ANSWER_BYTES // 16
 
 
 class TailError(HopscopeError):
@@ -231,7 +231,7 @@ def decode(body: bytes) -> tuple[str, Records, str]:
     try:
         about = json.loads(head)
         rows, fields, incarnation, cut = (about[name] for name in ("rows", "fields", "incarnation", "cut"))
-        if not (isinstance(rows, int) and 0 <= rows <= _MOST_ROWS and isinstance(cut, str)):
+        if not (isinstance(rows, int) and 0 <= rows <= _MAX_ROWS and isinstance(cut, str)):
             raise ValueError("rows")
         if not (isinstance(incarnation, str) and incarnation.isprintable() and len(incarnation) <= 64):
             raise ValueError("incarnation")

@@ -11,7 +11,7 @@ from ..primitives.append_layout import AppendLayout
 from ..primitives.key_increment import KeyIncrementLayout
 from .store import Store, StoreError
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Size of the largest store whose counters are all read."""
 _AT_A_TIME = 1 << 20
 """Counters that are processed together: sorting all counters of the largest store would take 4 GB."""
@@ -39,8 +39,8 @@ def counters_of(
     layout = store.layout
     if not isinstance(layout, KeyIncrementLayout):
         raise StoreError(f"a store of {layout.name} has no counters")
-    if layout.nbytes > MOST_BYTES:
-        raise StoreError(f"the store has more than {MOST_BYTES >> 30} GiB: ask for keys")
+    if layout.nbytes > MAX_BYTES:
+        raise StoreError(f"the store has more than {MAX_BYTES >> 30} GiB: ask for keys")
     values = store.memory.view(np.uint64)[: layout.slots]
     total, most = 0, offset + limit
     first = np.zeros(0, np.int64)

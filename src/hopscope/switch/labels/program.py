@@ -15,7 +15,7 @@ from ..settings import SwitchSettings
 from .layout import INPUTS, MAX_INDEX, LabelRole
 from .maps import MAPS, LabelMaps
 
-_ETHERNET, _MOST_IP = 14, 65535
+_ETHERNET, _MAX_IP = 14, 65535
 
 
 class LabelProgram:
@@ -55,7 +55,7 @@ class LabelProgram:
                 f"the interface has number {index}, but a label has room only for numbers below {MAX_INDEX}; "
                 "in a new network namespace, numbers start at 1"
             )
-        longest = min(mtu, _MOST_IP) + _ETHERNET
+        longest = min(mtu, _MAX_IP) + _ETHERNET
         self._object.put("label_rows", index, self.maps.place(index, role, longest, partial))
 
     def attach(self, direction: Direction, index: int, pin: Path) -> None:
