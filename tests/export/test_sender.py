@@ -257,7 +257,7 @@ def test_what_is_deleted_while_a_destination_is_away_is_counted_then(tmp_path: P
     assert rig.counts("expired") == [30]
     assert said == [
         "not delivered away",
-        "events were deleted from history before they were sent",
+        "events were gone from history before they were sent",
         "delivered again",
     ]
 

@@ -180,7 +180,7 @@ class Sender(DeliveryThread[Destination]):
         self._expired += first - position
         if time.monotonic() - self._expired_at >= EXPIRED_SECONDS:
             self._log.warning(
-                "events were deleted from history before they were sent",
+                "events were gone from history before they were sent",
                 to=self.row.place,
                 events=self._expired,
                 oldest_kept=when(events["time_ns"][0]),

@@ -8,7 +8,7 @@ import { table } from "../../lib/table.js";
 
 const WHY = {
   queue_full: "more than queue_rounds rounds were waiting", failed: "the destination rejected them",
-  expired: "deleted from history before they were sent", stopped: "not yet sent when the collector stopped",
+  expired: "gone from history before they were sent", stopped: "not yet sent when the collector stopped",
 };
 const lost = (each) => Object.values(each.lost).reduce((sum, count) => sum + Number(count), 0);
 const accepts = (each) => (each.ok ? "accepting" : each.since ? "failing" : "not reached yet");
