@@ -17,7 +17,7 @@ from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import StoreError
 from hopscope.switch.observations import observations_of
 from hopscope.wire.craft.frames import craft
-from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import PlainDecoder
 from hopscope.wire.dialect import DEFAULT
 from support.events.monitor_traffic import TREE, seen
 
@@ -82,7 +82,7 @@ def test_a_flow_over_ipv6_is_found_by_its_addresses(tmp_path: Path) -> None:
         "flow": {"src": "2001:db8::7", "dst": "2001:db8:1::8", "proto": 6, "sport": 80, "dport": 443},
         "hops": [{"node_id": 1}, {"node_id": 2}],
     }
-    batch = Decoder(DEFAULT).decode(craft([report]))
+    batch = PlainDecoder(DEFAULT).decode(craft([report]))  # to compile one with bounds checks takes 25 s
     for name in ("int-path-tracing", "packetscope-traversal"):
         (monitor,) = make_monitors([name]).values()
         start(monitor, 64, tmp_path / f"{name}.region").take(observations_of(batch, 0, 0))

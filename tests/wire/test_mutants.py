@@ -32,9 +32,8 @@ def test_both_decoders_agree(name: str) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_any_values_of_hops(name: str) -> None:
     """Words of zeros, of ones and at random, wherever hops have values, are read alike, in every dialect."""
-    dialect = replace(DIALECTS[name], packets=True)
-    decoder = Decoder(dialect, frames=8)
-    batch = Mutator(corpus(dialect)).exact()
+    decoder = Decoder(replace(DIALECTS[name], packets=True), frames=8)
+    batch = Mutator(corpus(DIALECTS[name])).exact()
     random = np.random.default_rng(len(name))
     arena = batch.arena.copy()
     for report in decoder.decode(batch).reports:
