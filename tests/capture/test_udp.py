@@ -15,7 +15,7 @@ import pytest
 
 from hopscope.capture import sockets
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.udp.listener import UdpListener, UdpSender, bind_share
+from hopscope.capture.udp.listener import SLOT_BYTES, UdpListener, UdpSender, bind_share
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from support.waiting import HANG_SECONDS
@@ -113,6 +113,19 @@ def test_single_datagrams(listen: ListenerMaker, gro: bool) -> None:
     assert (frames["time_ns"] >= before).all()
     assert (frames["time_ns"] <= time.time_ns()).all()
     assert listener.receive() is None
+
+
+@pytest.mark.parametrize("gro", [True, False])
+def test_datagrams_longer_than_a_slot(listen: ListenerMaker, gro: bool) -> None:
+    """A datagram that continues outside of its slot is whole, next to others that do not, in each place."""
+    listener = listen(gro=gro)
+    octets = np.random.default_rng(1)
+    lengths = [SLOT_BYTES - 1, SLOT_BYTES, SLOT_BYTES + 1, 2 * SLOT_BYTES, 9216, 5] * 3
+    bodies = [octets.bytes(length) for length in lengths]
+    sender = UdpSender("127.0.0.1", listener.port, trains=False)
+    assert sender.send(batch_of(bodies)) == len(bodies)
+    assert drain(listener, len(bodies))[0] == bodies
+    sender.close()
 
 
 def test_ipv6(listen: ListenerMaker) -> None:

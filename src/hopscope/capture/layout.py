@@ -104,18 +104,22 @@ UNPACK_SLOTS = 8
 class Setup(IntEnum):
     """Slots of the fixed parameters of `udp_kernel.unpack`, uint64."""
 
-    STRIDE = 0
+    SLOT = 0
+    """Bytes of a message's slot; slots are at the start of the arena."""
+    ROOMS = 1
+    """Offset of the first message's room in the arena: a message that is longer than a slot moves there."""
+    STRIDE = 2
     """Bytes from one message's room in the arena to the next."""
-    PORT = 1
-    INTERVAL_NS = 2
+    PORT = 3
+    INTERVAL_NS = 4
     """Time between two reports of a source at its rate; 0: no limit."""
-    BURST_NS = 3
+    BURST_NS = 5
     """How far a source may be ahead of its rate."""
-    BUCKET_MASK = 4
-    NETWORK_HI = 5
+    BUCKET_MASK = 6
+    NETWORK_HI = 7
     """Bits of an IPv6 address that distinguish sources."""
-    NETWORK_LO = 6
-    KEYS = 7
+    NETWORK_LO = 8
+    KEYS = 9
     """Keys of the hash of a source: the first of `BUCKET_KEYS`."""
 
 

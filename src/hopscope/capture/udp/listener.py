@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +34,16 @@ MESSAGES = 512
 """Maximum number of messages per receive call."""
 FRAMES = 4096
 """Maximum number of frames in one batch."""
-TRAIN_ROOM = 65_536 + 320
-"""Bytes for a train: not a multiple of 4096, or the starts of all messages would share one set of the cache.
+SLOT_BYTES = 2112
+"""Every message begins in a slot of this size, which holds a datagram of an Ethernet frame; all slots are in
+one huge page. Compared with a buffer of 64 KiB for each message, a worker takes 8 % less time for 500 single
+datagrams after a sleep, since it has fewer pages to find.
 """
-_SINGLE_ROOM = 9_216 + 64
+TRAIN_BYTES, SINGLE_BYTES = 65_536, 9_216
+"""Maximum length of a message, with and without trains. What does not fit into the slot goes to a room."""
+_APART = 320
+"""Bytes between rooms: if a room took a multiple of 4096, all rooms would begin in one set of the cache."""
+_HUGE_PAGE = 2 * 1024 * 1024
 _TOUCHED = 16_384
 """Bytes of each message's room that are resident from the start: a page's first touch costs some µs."""
 _ROUNDS = 64
@@ -53,7 +60,7 @@ _COUNTERS = {
 class UdpListener:
     """Datagrams of one UDP socket, as frames (Link.UDP_PAYLOAD).
 
-    Memory: 8 MiB of the arena are resident from the start, at most 34 MiB when long trains arrive; 4.5 MiB
+    Memory: 10 MiB of the arena are resident from the start, at most 34 MiB when long trains arrive; 6.5 MiB
     without trains. All frames of a batch have the time of the receive call, which is late by at most a pause
     of the caller. Time stamps for each datagram (SO_TIMESTAMPNS) would add 20 to 60 ns to 530 ns.
     """
@@ -111,11 +118,12 @@ class UdpListener:
         from ...base.kernels.jit import readonly
         from .udp_kernel import unpack
 
-        self._allocate(TRAIN_ROOM if self.settings.gro else _SINGLE_ROOM)
+        self._allocate(TRAIN_BYTES if self.settings.gro else SINGLE_BYTES)
         self._limit.write_setup(self._setup)
         self._unpack: Callable[..., int] = unpack
         self._unpacking = (
             self._arena,
+            self._bytes,
             self._messages,
             self._names,
             self._controls,
@@ -131,7 +139,7 @@ class UdpListener:
         self.port = int(handle.getsockname()[1])
         self._setup[Setup.PORT] = self.port
 
-    def _allocate(self, room: int) -> None:
+    def _allocate(self, longest: int) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         self._recvmmsg = libc.recvmmsg
         self._recvmmsg.argtypes = [
@@ -142,21 +150,28 @@ class UdpListener:
             ctypes.c_void_p,
         ]
         self._recvmmsg.restype = ctypes.c_int
-        arena = np.frombuffer(mmap.mmap(-1, MESSAGES * room), np.uint8)
-        touched = min(room, _TOUCHED)
-        for page in range(0, touched, 4096):
-            arena[page::room] = 0
+        room = longest + _APART
+        size = _HUGE_PAGE + MESSAGES * room
+        size += -size % _HUGE_PAGE  # or the kernel would not align it
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE, 0, _HUGE_PAGE)
+        arena = np.frombuffer(memory, np.uint8)
+        arena[:_HUGE_PAGE:4096] = 0
+        for page in range(0, min(room, _TOUCHED), 4096):
+            arena[_HUGE_PAGE + page :: room] = 0
         names = np.zeros(MESSAGES * NAME_BYTES, np.uint8)
         controls = np.zeros(MESSAGES * CONTROL_BYTES, np.uint8)
-        iovecs: Records = np.zeros(MESSAGES, IOVEC)
+        iovecs: Records = np.zeros((MESSAGES, 2), IOVEC)
         messages: Records = np.zeros(MESSAGES, MMSGHDR)
         each = np.arange(MESSAGES, dtype=np.uint64)
-        iovecs["base"] = arena.ctypes.data + each * room
-        iovecs["length"] = room - (320 if room == TRAIN_ROOM else 64)
+        iovecs["base"][:, 0] = arena.ctypes.data + each * SLOT_BYTES
+        iovecs["base"][:, 1] = arena.ctypes.data + _HUGE_PAGE + each * room + SLOT_BYTES
+        iovecs["length"] = SLOT_BYTES, longest - SLOT_BYTES
         messages["name"] = names.ctypes.data + each * NAME_BYTES
         messages["name_length"] = 28
-        messages["iov"] = iovecs.ctypes.data + each * IOVEC.itemsize
-        messages["iov_count"] = 1
+        messages["iov"] = iovecs.ctypes.data + each * 2 * IOVEC.itemsize
+        messages["iov_count"] = 2
         messages["control"] = controls.ctypes.data + each * CONTROL_BYTES
         messages["control_length"] = CONTROL_BYTES
         self._bytes = arena
@@ -164,6 +179,8 @@ class UdpListener:
         self._arena.flags.writeable = False
         self._messages, self._iovecs, self._names, self._controls = messages, iovecs, names, controls
         self._address = messages.ctypes.data
+        self._setup[Setup.SLOT] = SLOT_BYTES
+        self._setup[Setup.ROOMS] = _HUGE_PAGE
         self._setup[Setup.STRIDE] = room
 
     def fileno(self) -> int:

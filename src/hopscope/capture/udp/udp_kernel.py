@@ -13,7 +13,8 @@ from ..pcap.pcap_kernel import le32
 _MESSAGES, _NEXT, _AT = U64(Unpack.MESSAGES), U64(Unpack.NEXT), U64(Unpack.AT)
 _DROPS_SEEN, _DROPS = U64(Unpack.DROPS_SEEN), U64(Unpack.DROPS)
 _DENIED, _LIMITED, _OVERSIZED = U64(Unpack.DENIED), U64(Unpack.LIMITED), U64(Unpack.OVERSIZED)
-_STRIDE, _PORT, _INTERVAL = U64(Setup.STRIDE), U64(Setup.PORT), U64(Setup.INTERVAL_NS)
+_SLOT, _ROOMS, _STRIDE = U64(Setup.SLOT), U64(Setup.ROOMS), U64(Setup.STRIDE)
+_PORT, _INTERVAL = U64(Setup.PORT), U64(Setup.INTERVAL_NS)
 _MSG_TRUNC = 0x20
 _AF_INET = U64(2)
 _PORT_AT = U64(2)  # in sockaddr_in and sockaddr_in6
@@ -100,9 +101,25 @@ def split(arena: Any, start: Any, length: Any, at: Any, segment: Any, hi: Any, l
 
 
 @kernel
-def unpack(arena: Any, messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, buckets: Any,
-           setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
+def place(octets: Any, m: Any, length: Any, setup: Any, begins: Any) -> Any:
+    """Offset of message `m`. One longer than a slot continues in its room, before which there is space for
+    what the slot holds; if it `begins`, it is made contiguous there.
+    """
+    slot = m * setup[_SLOT]
+    if length <= setup[_SLOT]:
+        return slot
+    room = setup[_ROOMS] + m * setup[_STRIDE]
+    if begins:
+        for i in range(setup[_SLOT]):
+            octets[room + i] = octets[slot + i]
+    return room
+
+
+@kernel
+def unpack(arena: Any, octets: Any, messages: Any, names: Any, controls: Any, frames: Any, ranges: Any,
+           buckets: Any, setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
     """Describe received datagrams in `frames` until it is full or all are described; returns how many.
+    `octets` is the arena, to be written.
 
     Rejected datagrams are counted in `state`, which also says where the next call continues. A finished
     message is prepared for the next receive call.
@@ -125,8 +142,8 @@ def unpack(arena: Any, messages: Any, names: Any, controls: Any, frames: Any, ra
             state[_NEXT] += U64(1)
         else:
             count, at, above = split(
-                arena, m * setup[_STRIDE], length, state[_AT], segment, hi, lo, be16(names, name + _PORT_AT),
-                count, frames, buckets, setup, time_ns, now_ns,
+                arena, place(octets, m, length, setup, state[_AT] == U64(0)), length, state[_AT], segment,
+                hi, lo, be16(names, name + _PORT_AT), count, frames, buckets, setup, time_ns, now_ns,
             )  # fmt: skip
             state[_LIMITED] += above
             state[_AT] = at
