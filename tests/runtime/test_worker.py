@@ -193,8 +193,8 @@ def test_a_sink_that_stops_waits_for_what_its_ring_does_not_show_yet() -> None:
         stop=lambda: stopped.append(time.monotonic()), beat=lambda: None, flush=lambda: None
     )
     receiver = SimpleNamespace(
-        forward=forward, receive=receive, detaches=False, dialect=DIALECTS["spec"], source=None, heads=False,
-        counts=Counter, settle=list, take=lambda batch, _: [(batch, DIALECTS["spec"])],
+        forward=forward, receive=receive, late=True, detaches=False, dialect=DIALECTS["spec"], source=None,
+        heads=False, counts=Counter, settle=list, take=lambda batch, _: [(batch, DIALECTS["spec"])],
         listener=SimpleNamespace(finish=lambda: None),
     )  # fmt: skip
     steps = SimpleNamespace(

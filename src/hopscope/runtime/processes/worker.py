@@ -220,6 +220,8 @@ class Receiver:
         self.listener = listener
         self.heads = heads
         """Whether it receives only heads of frames, which the listener counts itself."""
+        self.late = listener.settings.kind in ("ring", "mirror")
+        """Whether frames are shown some time after their arrival: by a ring."""
         self.detaches = heads or listener.settings.kind == "xdp"
         """Whether to detach the XDP program first at the end; later frames go to the network stack."""
         ended = getattr(listener, "ended", None)
@@ -359,6 +361,8 @@ class Worker:
         continues when this one stops.
         """
         self._steps = steps
+        self._shared = steps if isinstance(steps, HandOver) else None
+        """The steps, if the worker is one of several."""
         self._listeners = listeners if listeners is not None else deque()
         self._released = released or threading.Event()
         self.receivers: list[Receiver] = []
@@ -367,7 +371,7 @@ class Worker:
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
         self._clock = ClockSteps()
         self._newest_ns = 0
-        """When the newest frame arrived."""
+        """When the newest frame of a ring arrived."""
 
     @property
     def late_kernels(self) -> int:
@@ -410,21 +414,22 @@ class Worker:
             batch = receiver.receive()
             if batch is None and receiver.forward is not None:
                 receiver.forward.flush()
-            if isinstance(self._steps, HandOver):
+            if self._shared is not None:
                 horizon = min(horizon, receiver.horizon(batch))
             if batch is None and receiver.dialect is not None:
                 continue
             spent = time.perf_counter_ns() - begin
             if batch is not None and len(batch):
                 frames += len(batch)
-                self._newest_ns = max(self._newest_ns, int(batch.frames["time_ns"][-1]))
+                if receiver.late:
+                    self._newest_ns = max(self._newest_ns, int(batch.frames["time_ns"][-1]))
             for ready, dialect in receiver.take(batch, time.monotonic_ns()):
                 if len(ready):
                     self._step(receiver, ready, dialect)
             self._steps.count("busy_capture_ns_total", spent)
             self._steps.count("busy_ns_total", spent)
-        if isinstance(self._steps, HandOver):
-            self._steps.advance(horizon)
+        if self._shared is not None:
+            self._shared.advance(horizon)
         if self._tick(time.monotonic_ns()):
             step_ns = self._clock.take()
             if step_ns is not None:
@@ -436,7 +441,7 @@ class Worker:
         """Time up to which all frames have been received. A ring shows frames late, and timeouts of postcards
         and of silent sources must not run ahead of them.
         """
-        if self.kinds & {"ring", "mirror"}:
+        if any(receiver.late for receiver in self.receivers):
             return min(now_ns, max(now_ns - RING_DELAY_NS, self._newest_ns))
         return now_ns
 
