@@ -33,11 +33,7 @@ EXPORTS = (
 LOST = (
     ("queue_full_total", "queue_full", "more than `queue_rounds` rounds waited"),
     ("failed_total", "failed", "the destination rejected them"),
-    (
-        "expired_total",
-        "expired",
-        "deleted, or not taken by the disk, before they were sent",
-    ),
+    ("expired_total", "expired", "deleted, or not taken by the disk, before they were sent"),
     ("stopped_total", "stopped", "they still waited when the collector stopped"),
 )
 """Reasons for lost events and samples: counter, label in `hopscope_export_lost_total`, meaning. State cannot

@@ -73,9 +73,9 @@ class IpfixDecoder:
             for end in self._parts(batch, rows):
                 self._run(batch.arena, batch.frames[:end], rows[:end], first)
                 first = end
-        while self._released:
-            released, self._released = self._released, []
-            self._run_again(released)
+                while self._released:
+                    released, self._released = self._released, []
+                    self._run_again(released)
         return ReportBatch(
             self._reports[: int(self._counts[Count.REPORTS])],
             self._hops[: int(self._counts[Count.HOPS])],
