@@ -31,7 +31,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from .errors import HopscopeError
-from .toml import TomlError, read_toml
+from .toml import TomlError, read_toml, whole_number
 
 MAX_NODE = 0xFFFF_FFFF
 MAX_PORT = (1 << 30) - 1
@@ -113,7 +113,7 @@ class Names:
             if self.nodes.setdefault(node_id, name.strip()) != name.strip():
                 raise NamesError(f"{place}: node {node_id} is named twice")
             return
-        number = _number(port, MAX_PORT)
+        number = whole_number(port, MAX_PORT)
         if number is None:
             raise NamesError(f"{place}: found port {port!r}, expected a number from 0 to {MAX_PORT}")
         if self.ports.setdefault((node_id, number), name.strip()) != name.strip():
@@ -175,21 +175,13 @@ def _quoted(name: str) -> str:
 
 def _node_id(value: object) -> int | None:
     """A node id from its number, or from an IPv4 address."""
-    number = _number(value, MAX_NODE)
+    number = whole_number(value, MAX_NODE)
     if number is None and isinstance(value, str):
         try:
             number = int(IPv4Address(value))
         except ValueError:
             return None
     return number
-
-
-def _number(value: object, highest: int) -> int | None:
-    try:
-        number = int(value.strip(), 0) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        return None
-    return number if 0 <= number <= highest else None
 
 
 def _toml_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:

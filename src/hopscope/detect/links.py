@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
-from ..base.toml import TomlError, read_toml
+from ..base.toml import TomlError, read_toml, whole_number
 
 Links = dict[tuple[int, int], int]
 """Next node by (node, egress port)."""
@@ -47,7 +47,7 @@ def read_links(path: Path | None) -> Links:
         for where, *row in rows:
             numbers = []
             for value, what, highest in zip(row, _HEADER, (0xFFFFFFFE, 0xFFFF, 0xFFFFFFFE), strict=True):
-                number = _number(value, highest)
+                number = whole_number(value, highest)
                 if number is None:
                     raise LinksError(
                         f"{path}: {where}: found {what} {value!r}, expected a number from 0 to {highest}"
@@ -75,16 +75,6 @@ def topology(links: Links) -> Topology:
     nexts = np.array([links[int(key) >> 16, int(key) & 0xFFFF] for key in keys], np.uint32)
     pairs = np.array(sorted({node << 32 | after for (node, _), after in links.items()}), np.uint64)
     return keys, nexts, pairs
-
-
-def _number(value: object, highest: int) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return None
-    try:
-        number = int(value.strip(), 0) if isinstance(value, str) else value
-    except ValueError:
-        return None
-    return number if 0 <= number <= highest else None
 
 
 def _toml_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:

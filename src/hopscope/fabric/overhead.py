@@ -50,7 +50,7 @@ class IntDemand:
     size: float = 800
     """Mean length of a packet without INT, bytes from the IP header on."""
     sample: float = 1
-    """Each this many packets one carries INT, or, in mode xd, is reported."""
+    """One packet in this many carries INT, or, in mode xd, is reported."""
     reported: float = 1
     """Share of the packets with INT that are reported."""
     mtu: int = 1500

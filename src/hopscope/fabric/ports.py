@@ -9,7 +9,7 @@ the port to the host; any port between switches may be in any stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -37,11 +37,9 @@ PORT = np.dtype(
         ("reverse", "<i4"),  # row of the port that sends in the other direction
         ("delay_ns", "<i8"),  # of the link; -1: that of the link model
         ("stage", "<i4"),
-        (
-            "buffer_id",
-            "u1",
-        ),  # the switch has a buffer for ports towards the spine (0) and one towards the hosts (1)
-        # (0: to switches, 1: to hosts, in an own topology)
+        # a switch has a buffer for ports towards the spine (0) and one for ports towards the hosts (1); in an
+        # own topology, to switches and to hosts
+        ("buffer_id", "u1"),
     ]
 )
 """One transmitting port and its link."""
@@ -188,9 +186,13 @@ class Topology:
         ports = {(ids[index], number): self.port_name(row) for (index, number), row in self._number.items()}
         return Names({switch.node_id: switch.name for switch in self.switches}, ports).as_toml()
 
-    def links_to(self, switch: int) -> Ints:
-        """Distance in links from each switch (row) to this one, int64 [switches]; -1: no path."""
-        inner = self.ports[(self.ports["switch"] >= 0) & (self.ports["peer_switch"] >= 0)]
+    def links_to(self, switch: int, down: Collection[int] = ()) -> Ints:
+        """Distance in links from each switch (row) to this one, without the ports (rows) in `down`, int64
+        [switches]; -1: no path.
+        """
+        usable = (self.ports["switch"] >= 0) & (self.ports["peer_switch"] >= 0)
+        usable[list(down)] = False
+        inner = self.ports[usable]
         distance = np.full(len(self.switches), -1, np.int64)
         distance[switch] = 0
         for links in range(len(distance)):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from ..base.errors import HopscopeError
 from ..capture.ring.offload import disable_send_offloads
 from ..fabric.topology import Topology
@@ -235,16 +237,21 @@ def next_ports(parts: FabricPlan, down: Collection[int] = ()) -> dict[tuple[int,
 
     `down`: ports whose link is down. A switch without a path to a host has no entry for it.
     """
-    inner = _inner(parts, down)
+    table, failed = parts.topology.ports, [parts.ports[row].row for row in down]
+    inner = [
+        (row, int(table[port.row]["switch"]), int(table[port.row]["peer_switch"]))
+        for row, port in enumerate(parts.ports)
+        if port.host < 0 and row not in down
+    ]
     outer = {port.host: row for row, port in enumerate(parts.ports) if port.host >= 0 and row not in down}
     found: dict[tuple[int, int], list[int]] = {}
     for host, edge in enumerate(parts.topology.host_switch.tolist()):
         if host not in outer:
             continue
         found[parts.ports[outer[host]].node, host] = [outer[host]]
-        away = _links_to(edge, inner)
+        away = parts.topology.links_to(edge, failed).tolist()
         for row, at, peer in inner:
-            if at in away and peer in away and away[peer] == away[at] - 1:
+            if away[peer] >= 0 and away[at] == away[peer] + 1:
                 found.setdefault((parts.ports[row].node, host), []).append(row)
     return found
 
@@ -257,31 +264,7 @@ def pairs_without_path(parts: FabricPlan, down: Collection[int]) -> int:
     return sum((at[one], other) not in routes or (at[other], one) not in routes for one, other in pairs)
 
 
-def _inner(parts: FabricPlan, down: Collection[int]) -> list[tuple[int, int, int]]:
-    """Ports between switches whose link is up, as (port, switch, peer)."""
-    table = parts.topology.ports
-    return [
-        (row, int(table[port.row]["switch"]), int(table[port.row]["peer_switch"]))
-        for row, port in enumerate(parts.ports)
-        if port.host < 0 and row not in down
-    ]
-
-
-def _links_to(edge: int, inner: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Links from each switch that has a path to this one; `inner` from `_inner`."""
-    near: dict[int, list[int]] = {}
-    for _, at, peer in inner:
-        near.setdefault(peer, []).append(at)
-    away, reached = {edge: 0}, [edge]
-    for switch in reached:
-        for other in near.get(switch, ()):
-            if other not in away:
-                away[other] = away[switch] + 1
-                reached.append(other)
-    return away
-
-
 def longest_path(parts: FabricPlan, down: Collection[int] = ()) -> int:
     """Maximum switches on a path between hosts that have one; `down`: ports whose link is down."""
-    edges, inner = set(parts.topology.host_switch.tolist()), _inner(parts, down)
-    return 1 + max(away for edge in edges for at, away in _links_to(edge, inner).items() if at in edges)
+    edges, failed = np.unique(parts.topology.host_switch), [parts.ports[row].row for row in down]
+    return 1 + max(int(parts.topology.links_to(int(edge), failed)[edges].max()) for edge in edges)

@@ -113,10 +113,8 @@ LABEL_CONTROL = np.dtype(
     [
         ("interval", "<u8"),  # T, ns
         ("rest", "<u8"),  # T1, ns
-        (
-            "function",
-            "<u8",
-        ),  # LabelFunction 4, half of the table of chances 4, Chance 8, columns 16, rows 32 bits
+        # LabelFunction 4, half of the table of chances 4, Chance 8, columns 16, rows 32 bits
+        ("function", "<u8"),
         ("epoch_ns", "<u8"),  # offset from CLOCK_TAI to the time since 1970
         ("node_id", "<u4"),
         ("protocol", "<u4"),
