@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hopscope.base.names import Names
 from hopscope.detect.records import FLOW
-from hopscope.present.events import when, wide
+from hopscope.present.events import all_wide, port_object, when, wide
 from hopscope.present.select import FlowFilter, ordered
 from hopscope.present.text import UnreadableError, network, parse_when, protocol
 from hopscope.wire.address import address
@@ -55,9 +56,20 @@ def test_addresses_and_networks() -> None:
 
 
 def test_large_numbers_are_text() -> None:
-    """Up to 2^53 - 1 a number, above it text."""
+    """Up to 2^53 - 1 a number, above it text; in lists and objects too."""
     assert wide(2**53 - 1) == 2**53 - 1
     assert wide(2**53) == str(2**53)
+    assert all_wide({"a": [2**53, None, True, 1.5]}) == {"a": [str(2**53), None, True, 1.5]}
+
+
+def test_unknown_values_are_null() -> None:
+    """A time, a number or a port that is unknown, or whose switch is, stays None; other ports have a name."""
+    assert when(None) is None
+    assert wide(None) is None
+    names = Names({7: "leaf7"}, {(7, 3): "swp3"})
+    assert port_object(names, 7, None) is None
+    assert port_object(names, None, 3) is None
+    assert port_object(names, 7, 3) == {"id": 3, "name": "swp3"}
 
 
 def test_a_network_holds_no_flow_of_the_other_ip() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
 from ..detect.sink.records import Measure
-from .events import Naming, node_object, when, wide
+from .events import Naming, node_object, port_object, when, wide
 
 _TIMES = (Measure.HOP_LATENCY, Measure.END_TO_END)
 
@@ -23,19 +23,14 @@ def distribution_object(one: Distribution, names: Naming, *, bins: bool = True) 
     """A distribution as JSON. Every key is present, and null if it does not apply. `bins`: also the counts of
     bins.
     """
-    port = one.port
-    if port is not None and one.node is not None:
-        named = {"id": port, "name": names.port(one.node, port)}
-    else:
-        named = None
     return {
         "measure": one.measure.label,
         "unit": unit(one.measure),
         "node": None if one.node is None else node_object(names, one.node),
-        "port": named,
+        "port": port_object(names, one.node, one.port),
         "queue": one.queue,
-        "since": None if one.since_ns is None else when(one.since_ns),
-        "until": None if one.until_ns is None else when(one.until_ns),
+        "since": when(one.since_ns),
+        "until": when(one.until_ns),
         "count": wide(one.count),
         "mean": one.mean,
         "highest": one.highest,
@@ -57,7 +52,7 @@ def quantile_object(one: Distribution, q: float) -> dict[str, Any]:
     return {
         "q": q,
         "lower": None if found is None else wide(found.lower),
-        "upper": None if found is None or found.upper is None else wide(found.upper),
+        "upper": None if found is None else wide(found.upper),
         "estimate": None if found is None else found.estimate,
     }
 

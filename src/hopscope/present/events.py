@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +51,20 @@ class Naming(Protocol):
         ...
 
 
-def when(time_ns: int) -> str:
-    """RFC 3339 time with nanoseconds, UTC; just the number if it is outside the calendar's range."""
+@overload
+def when(time_ns: int) -> str: ...
+
+
+@overload
+def when(time_ns: int | None) -> str | None: ...
+
+
+def when(time_ns: int | None) -> str | None:
+    """RFC 3339 time with nanoseconds, UTC; just the number if it is outside the calendar's range. None stays
+    None.
+    """
+    if time_ns is None:
+        return None
     seconds, rest = divmod(int(time_ns), 10**9)
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
@@ -65,9 +77,17 @@ def when_seconds(time_ns: int) -> str:
     return when(time_ns - time_ns % 10**9).replace(".000000000", "")
 
 
-def wide(value: Number) -> Number | str:
-    """A 64-bit number for JSON: as text if a reader's double would round it."""
-    return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
+@overload
+def wide(value: Number) -> Number | str: ...
+
+
+@overload
+def wide(value: Number | None) -> Number | str | None: ...
+
+
+def wide(value: Any) -> Any:
+    """A 64-bit number for JSON: as text if a reader's double would round it. None stays None."""
+    return value if value is None or -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
 
 
 def all_wide(value: Any) -> Any:
@@ -133,9 +153,21 @@ def flow_object(row: np.void) -> dict[str, Any]:
     }
 
 
+def flow_key(row: Fields) -> dict[str, Any] | None:
+    """The 5-tuple of a row of history as JSON; None if the row has no flow."""
+    if row["flow_id"] is None:
+        return None
+    return {"id": f"{row['flow_id']:016x}", **{name: row[name] for name in _TUPLE}}
+
+
 def node_object(names: Naming, node_id: int) -> dict[str, Any]:
     """A switch and its name, as JSON."""
     return {"id": int(node_id), "name": names.node(node_id)}
+
+
+def port_object(names: Naming, node_id: int | None, port: int | None) -> dict[str, Any] | None:
+    """A port and its name, as JSON; None if the switch or the port is unknown."""
+    return None if node_id is None or port is None else {"id": port, "name": names.port(node_id, port)}
 
 
 def event_fields(row: np.void) -> Fields:
@@ -179,17 +211,15 @@ def event_object(
     path = paths.get((row["shard"], row["sequence"]), row["path"])
     kind, metric, node_id = row["kind"], row["metric"] or Metric.NONE.label, row["node_id"]
     node = None if node_id is None else node_object(names, node_id)
-    flow = source = port = None
+    flow = source = None
     if kind in _OF_SOURCE:
         source = {"address": row["src"] or "::", "node": node, "hw_id": row["ident"] or 0}
         node = None
-    elif row["flow_id"] is not None:
-        flow = {"id": f"{row['flow_id']:016x}", **{name: row[name] for name in _TUPLE}}
+    else:
+        flow = flow_key(row)
     number = row["port"]
     if number is None and metric == Metric.LINK_UTILIZATION.label and row["ident"] != NO_PORT:
         number = row["ident"]  # an ifIndex that `port` has no room for
-    if node is not None and number is not None:
-        port = {"id": number, "name": names.port(node_id, number)}
     return {
         "id": f"{row['shard']}-{row['sequence']}",
         "time": row["time"],
@@ -199,10 +229,10 @@ def event_object(
         "previous": wide(row["previous"]),
         "unit": _UNITS.get(metric),
         "reason": row["reason"],
-        "switch_ns": None if row["switch_ns"] is None else wide(row["switch_ns"]),
+        "switch_ns": wide(row["switch_ns"]),
         "flow": flow,
         "node": node,
-        "port": port,
+        "port": port_object(names, None if node is None else node_id, number),
         "queue": _queue(row),
         "hop": row["hop"] if metric == Metric.HOP_LATENCY.label else None,
         "path": None if path is None else [node_object(names, hop_node) for hop_node in path],

@@ -112,7 +112,7 @@ def _field(one: ByteField) -> dict[str, Any]:
         "name": one.name,
         "offset": one.offset,
         "length": one.length,
-        "value": None if one.value is None else wide(one.value),
+        "value": wide(one.value),
         "text": one.text,
         "first_bit": one.first_bit,
         "bits": one.bits,

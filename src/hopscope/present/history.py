@@ -13,7 +13,7 @@ import numpy as np
 from ..base.names import Names
 from ..settings.serve import ServeSettings
 from .collector_state import CollectorState
-from .events import event_object, node_object, wide
+from .events import all_wide, event_object, flow_key, node_object, port_object
 from .select import EventFilter
 
 if TYPE_CHECKING:
@@ -124,31 +124,12 @@ def with_live(
         yield row
 
 
-def flow_key(row: dict[str, Any]) -> dict[str, Any] | None:
-    """The 5-tuple of a row of history as JSON; None if the row has no flow."""
-    if row["flow_id"] is None:
-        return None
-    parts = {key: row[key] for key in ("src", "dst", "proto", "sport", "dport")}
-    return {"id": f"{row['flow_id']:016x}", **parts}
-
-
 def past_flow_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
     """A row of `History.flows` as JSON; values that only flow records and live flows have may be null."""
     node_id, port_id, worst = row["worst_node_id"], row["worst_port"], None
     if node_id is not None:
-        port = None if port_id is None else {"id": port_id, "name": names.port(node_id, port_id)}
+        port = port_object(names, node_id, port_id)
         worst = {"node": node_object(names, node_id), "port": port, "latency": row["worst_latency"]}
     parts = {"members": row["members"]} if row.get("members") else {}
     shown = ("first", "last", "packets", "events", "path_changes", "drops", "highest_latency", "mean_latency")
-    return {"flow": flow_key(row), **{key: safe(row[key]) for key in shown}, "worst_hop": worst, **parts}
-
-
-def safe(value: Any) -> Any:
-    """A value of an answer for JSON; integers that a reader's double would round become text."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return wide(value)
-    if isinstance(value, list):
-        return [safe(item) for item in value]
-    if isinstance(value, dict):
-        return {key: safe(item) for key, item in value.items()}
-    return value
+    return {"flow": flow_key(row), **{key: all_wide(row[key]) for key in shown}, "worst_hop": worst, **parts}

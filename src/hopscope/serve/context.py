@@ -93,8 +93,6 @@ class Context:
         self.alarms = AlarmReader(self.state, self.feed, self.past)
         self.kept = AnswerCache()
         """Cached answers from history that viewers request again and again."""
-        self.fabric: object | None = None
-        """What `routes.fabric` keeps between requests; None: there was none yet."""
         self.database = Database(folder)
         """The database of operators' decisions."""
         self.access = Access(settings, folder, self.database)

@@ -167,7 +167,7 @@ def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None
                 "since": when(each.since_ns),
                 "members": ", ".join(f"{name} ({count})" for name, count in each.counts().items()),
                 "moved": moved,
-                "answers_until": None if until is None else when(until),
+                "answers_until": when(until),
                 "state": state,
                 "begins": each.begins,
             }

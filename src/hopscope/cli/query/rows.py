@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.names import Names
-from ...present.events import label, node_object
-from ...present.history import flow_key
+from ...present.events import flow_key, label, node_object
+from ...present.events import port_object as named_port
 from ...present.units import flow_text
 
 FLOW_COLUMNS = (
@@ -46,7 +46,7 @@ def path_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
 def port_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
     """A row about a port, with switch and port as the API shows them."""
     node, port = row.pop("node_id"), row.pop("port")
-    return {"node": node_object(names, node), "port": {"id": port, "name": names.port(node, port)}, **row}
+    return {"node": node_object(names, node), "port": named_port(names, node, port), **row}
 
 
 def port_texts(row: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from ...base.names import Names
 from ...detect.bottleneck.shares import Gauge, HopShare, LossShare, QuantileRange, QueueShare
 from ...detect.distributions.quantiles import Distribution, Quantile
 from ...detect.places import Place
-from ..events import flow_object, node_object, when, wide
+from ..events import flow_object, node_object, port_object, when, wide
 from .answer import FlowAttribution, NetworkAttribution
 
 Object = dict[str, Any]
@@ -18,9 +18,9 @@ def network_object(found: NetworkAttribution, names: Names) -> Object:
     """The attribution of a network as JSON."""
     return {
         "source": found.source,
-        "since": None if found.since_ns is None else when(found.since_ns),
-        "until": None if found.until_ns is None else when(found.until_ns),
-        "history_since": None if found.history_ns is None else when(found.history_ns),
+        "since": when(found.since_ns),
+        "until": when(found.until_ns),
+        "history_since": when(found.history_ns),
         "end_to_end": None if found.end_to_end is None else _end_to_end(found.end_to_end),
         "slow_above_ns": found.slow_above_ns,
         "slow_flows": found.slow_flows,
@@ -83,7 +83,7 @@ def _place(place: Place, names: Names) -> Object:
     node, port, queue = place
     return {
         "node": node_object(names, node),
-        "port": None if port is None else {"id": port, "name": names.port(node, port)},
+        "port": port_object(names, node, port),
         "queue": queue,
     }
 
@@ -104,8 +104,7 @@ def _end_to_end(part: Distribution) -> Object:
 def _bounds(found: Quantile | None) -> Object | None:
     if found is None:
         return None
-    upper = None if found.upper is None else wide(found.upper)
-    return {"lower": wide(found.lower), "upper": upper, "estimate": found.estimate}
+    return {"lower": wide(found.lower), "upper": wide(found.upper), "estimate": found.estimate}
 
 
 def _quantile(found: QuantileRange | None) -> Object | None:

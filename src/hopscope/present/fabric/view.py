@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ...base.names import Names
 from ...detect.places import UNKNOWN, nodes_of, parts_of
 from ...wire.records import Records
+from ..events import node_object, port_object
 from .live import Snapshot
 from .places import METRICS, NONE, SOURCES, FabricMetric, Ints, united
 from .shape import Shape, shape_of
@@ -239,10 +240,10 @@ def port_objects(network: Network, names: Names, nodes: Ints) -> list[dict[str, 
         layer = int(shape.layer[network.start[at]])
         found.append(
             {
-                "node": {"id": node, "name": names.node(node)},
-                "port": None if port == UNKNOWN else {"id": port, "name": names.port(node, port)},
+                "node": node_object(names, node),
+                "port": None if port == UNKNOWN else port_object(names, node, port),
                 "layer": shape.layers[layer],
-                "next": None if following == NONE else {"id": following, "name": names.node(following)},
+                "next": None if following == NONE else node_object(names, following),
                 "next_port": None if row["next_port"] == NONE else int(row["next_port"]),
                 "flows": int(row["flows"]),
                 "known_from": [name for bit, name in SOURCES.items() if int(row["sources"]) & bit],

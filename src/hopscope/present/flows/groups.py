@@ -17,7 +17,7 @@ from ...memory.snapshot import rows_at
 from ...wire.address import MAPPED, address
 from ...wire.records import Records
 from ..collector_state import CollectorState
-from ..events import node_object, wide
+from ..events import node_object, port_object, wide
 from ..text import protocol_name
 from .rows import FlowRows
 
@@ -206,7 +206,7 @@ def _named(
         node = node_object(names, key[0])
         return names.node_label(key[0]), f"node:{key[0]}", {"node": node}
     if by == "port":
-        port = {"id": key[1], "name": names.port(*key)}
+        port = port_object(names, *key)
         label = f"{names.node_label(key[0])} · {names.port_label(*key)}"
         return label, f"node:{key[0]} egress:{key[1]}", {"node": node_object(names, key[0]), "port": port}
     side, _, prefix = by.partition("_")

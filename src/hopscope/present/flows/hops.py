@@ -20,7 +20,7 @@ from ...history.reading.filters import Flow
 from ...settings.limits import LimitSettings
 from ...wire.records import Records
 from ..collector_state import LimitsInForce
-from ..events import node_object, when, wide
+from ..events import node_object, port_object, when, wide
 from ..series.intervals import is_measured
 from ..text import ns_of
 
@@ -186,7 +186,7 @@ def series_objects(values: FlowValues, force: LimitsInForce | None, names: Names
         {
             "metric": metric,
             "node": None if node is None else node_object(names, node),
-            "port": _port_object(names, node, track.port),
+            "port": port_object(names, node, track.port),
             "hop": None if node is None else track.hop,
             "change_limit": _limit(force, metric, node),
             "points": [{"time": when(time_ns), "value": wide(value)} for time_ns, value in track.points],
@@ -244,7 +244,7 @@ def _gauge(
 ) -> dict[str, Any]:
     return {
         "value": value,
-        "stored_at": None if time_ns is None else when(time_ns),
+        "stored_at": when(time_ns),
         "change_limit": _limit(force, metric, node),
     }
 
@@ -255,11 +255,7 @@ def _hop_object(
     return {
         "hop": index,
         "node": node_object(names, node),
-        "port": _port_object(names, node, port),
+        "port": port_object(names, node, port),
         **value.as_json(),
         **gauges,
     }
-
-
-def _port_object(names: Names, node: int | None, port: int | None) -> dict[str, Any] | None:
-    return None if node is None or port is None else {"id": port, "name": names.port(node, port)}

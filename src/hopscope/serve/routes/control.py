@@ -88,6 +88,6 @@ def _switch(context: Context, found: dict[str, Any]) -> m.ControlledSwitch:
     shown = {
         "node": show.node(context.names, found["node"]),
         "since": when(found.pop("since_ns")),
-        "error_time": None if error_ns is None else when(error_ns),
+        "error_time": when(error_ns),
     }
     return m.ControlledSwitch.model_validate(found | shown)

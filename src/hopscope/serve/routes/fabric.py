@@ -19,8 +19,8 @@ from ...present.fabric.view import Network, network_of, port_objects, shown, vie
 from ...present.history import SharedHistory
 from ..context import Context, Ctx
 from ..models import fabric as m
-from ..models.common import Node, Port
 from ..scope import asks_cluster
+from . import show
 from .parameters import Moment, moment
 from .router import api_router
 
@@ -81,12 +81,6 @@ class FabricState:
         return made
 
 
-def _state(context: Context) -> FabricState:
-    if not isinstance(context.fabric, FabricState):
-        context.fabric = FabricState(context)
-    return context.fabric
-
-
 @router.get("/fabric", summary="The network as a map")
 async def fabric(
     context: Ctx,
@@ -108,7 +102,7 @@ async def fabric(
     cluster, values are always from history.
     """
 
-    def show(network: Network, live: bool) -> m.Fabric:
+    def answer(network: Network, live: bool) -> m.Fabric:
         try:
             view = shown(network, context.names, None if level == "auto" else level, pod)
         except ValueError as error:
@@ -128,7 +122,7 @@ async def fabric(
             }
         )
 
-    return await _answered(context, request, at, window, show)
+    return await _answered(context, request, at, window, answer)
 
 
 @router.get("/fabric/ports", summary="Egress ports of a node of the map")
@@ -142,11 +136,11 @@ async def ports(
     """Every egress port of these nodes: where it leads, the sources of that link, and all values."""
     nodes = np.array([context.node(each) for each in node], np.int64)
 
-    def show(network: Network, _: bool) -> m.FabricPorts:
+    def answer(network: Network, _: bool) -> m.FabricPorts:
         items = port_objects(network, context.names, nodes)
         return m.FabricPorts.model_validate({"time": when(network.snapshot.time_ns), "items": items})
 
-    return await _answered(context, request, at, window, show)
+    return await _answered(context, request, at, window, answer)
 
 
 async def _answered(
@@ -154,18 +148,18 @@ async def _answered(
     request: Request,
     at: str | None,
     window: float | None,
-    show: Callable[[Network, bool], T],
+    answer: Callable[[Network, bool], T],
 ) -> T:
     """Show the live network, or one from history."""
-    state = _state(context)
+    state = context.made(FabricState)
     cluster = asks_cluster(request)
     if at is None and not cluster:
-        return await context.scan(lambda: show(state.live(), True))
+        return await context.scan(lambda: answer(state.live(), True))
     at_ns = moment("at", at) or time.time_ns()
     window_ns = int((window or WINDOW_SECONDS) * 1e9)
 
     def work(past: SharedHistory, _: threading.Event) -> T:
-        return show(state.past(past, at_ns, window_ns, cluster), False)
+        return answer(state.past(past, at_ns, window_ns, cluster), False)
 
     return await context.query(request, work)
 
@@ -207,8 +201,8 @@ def _bucket(context: Context, row: dict[str, Any]) -> m.TimelineBucket:
     return m.TimelineBucket(
         time=row["bucket"],
         **{name: row[name] for name in ("events", "drops", "path_changes", "alarms", "highest")},
-        node=None if node is None else Node(id=node, name=context.names.node(node)),
-        port=None if node is None or port is None else Port(id=port, name=context.names.port(node, port)),
+        node=None if node is None else show.node(context.names, node),
+        port=None if node is None or port is None else show.port(context.names, node, port),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fastapi import HTTPException, Path, Query, Request
 
 from ...detect.records import NO_NODE
-from ...present.events import flow_object, node_object, when, wide
+from ...present.events import flow_key, flow_object, node_object, when, wide
 from ...present.flows import groups as grouping
 from ...present.flows.hops import (
     FlowValues,
@@ -24,7 +24,7 @@ from ...present.flows.hops import (
 from ...present.flows.paths import path_at, path_object, path_periods
 from ...present.flows.rows import FlowRows, State, Sums, flow_rows, live_sums, past_flows
 from ...present.flows.search import FlowSearch, parse_search
-from ...present.history import SharedHistory, flow_key
+from ...present.history import SharedHistory
 from ...present.select import FlowFilter, order_of
 from ..context import Context, Ctx
 from ..models import common as m
@@ -325,5 +325,5 @@ def _head(row: np.void | None, values: FlowValues) -> dict[str, Any]:
     return {
         "flow": None if values.flow is None else flow_key(values.flow),
         "state": "past",
-        "last_seen": None if values.last_ns is None else when(values.last_ns),
+        "last_seen": when(values.last_ns),
     }

@@ -11,8 +11,8 @@ from fastapi import HTTPException, Query, Request
 from ...base.names import Names
 from ...history.reading.filters import Filters
 from ...labels.state import NEVER
-from ...present.events import when, wide
-from ...present.history import SharedHistory, safe
+from ...present.events import all_wide, when, wide
+from ...present.history import SharedHistory
 from ...present.labels.ports import expected_intervals
 from ...present.labels.tracked import latencies, passes, path_of
 from ...present.select import FlowFilter
@@ -195,7 +195,7 @@ def _chosen(context: Context, since: str | None, until: str | None, node: str | 
 def _record(row: dict[str, Any], names: Names) -> m.LabelRecord:
     node, port = row.pop("node_id"), row.pop("port")
     place = {"node": show.node(names, node), "port": Port(id=port, name=names.port(node, port))}
-    return m.LabelRecord.model_validate({name: safe(value) for name, value in row.items()} | place)
+    return m.LabelRecord.model_validate({name: all_wide(value) for name, value in row.items()} | place)
 
 
 def _port(row: np.void, names: Names, now_ns: int) -> m.LabelPort:

@@ -9,9 +9,8 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_PORT, Metric, PortKind
-from ...present.events import flow_object, when, wide
+from ...present.events import all_wide, flow_object, when, wide
 from ...present.flows.hops import known
-from ...present.history import safe
 from ...present.series.places import Place
 from ...wire.address import address
 from ...wire.records import Records
@@ -69,11 +68,11 @@ def flow(row: np.void, past: dict[str, Any] | None = None, *, live: bool = True)
     if past is not None:
         fields["history"] = {
             **{name: past[name] for name in ("events", "path_changes", "drops")},
-            "highest_latency_ns": safe(past["highest_latency"]),
+            "highest_latency_ns": all_wide(past["highest_latency"]),
         }
         if not live:
             fields |= {"state": "past", "latency_ns": None, "hop_count": None}
-            fields["packets"] = safe(past["packets"])
+            fields["packets"] = all_wide(past["packets"])
     return m.Flow.model_validate(fields)
 
 
@@ -170,9 +169,9 @@ def source(row: np.void, names: Names, clocks: Mapping[int, int], started_ns: in
         reordered=wide(int(row["reordered"])),
         highest_sequence=int(row["highest"]),
         sequence_bits=int(row["bits"]),
-        clock_offset_ns=None if offset is None else wide(offset),
+        clock_offset_ns=wide(offset),
         silent=bool(row["silent"]),
         first_seen=when(row["first_ns"]),
         last_seen=when(row["last_ns"]),
-        counted_since=None if started_ns is None else when(started_ns),
+        counted_since=when(started_ns),
     )

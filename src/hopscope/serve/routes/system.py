@@ -108,7 +108,7 @@ def _system(context: Context) -> m.System:
                 ok=each.ok,
                 since=when(each.since_ns) if each.since_ns else None,
                 problem=each.problem,
-                waiting_events=None if each.waiting_events is None else wide(each.waiting_events),
+                waiting_events=wide(each.waiting_events),
                 lost={reason: wide(count) for reason, count in each.lost.items()},
                 counters={name: wide(count) for name, count in each.counters.items()},
             )

@@ -85,11 +85,11 @@ async def series(
             node=None if node_id is None else show.node(names, node_id),
             port=None if node_id is None or port is None else show.port(names, node_id, port),
             queue=queue,
-            lowest=[_wide(value) for value in found.lowest],
-            highest=[_wide(value) for value in found.highest],
-            latest=[_wide(value) for value in found.latest],
+            lowest=[wide(value) for value in found.lowest],
+            highest=[wide(value) for value in found.highest],
+            latest=[wide(value) for value in found.latest],
             events=found.events,
-            before=_wide(found.before),
+            before=wide(found.before),
             alarms=[_alarm(each) for each in found.alarms],
             alarm_count=found.alarm_count,
             truncated=found.truncated,
@@ -132,7 +132,7 @@ async def heatmap(
                     **show.place(context.names, each.place),
                     peak=wide(each.peak),
                     events=each.events,
-                    values=[_wide(value) for value in each.values],
+                    values=[wide(value) for value in each.values],
                 )
                 for each in found
             ],
@@ -280,7 +280,7 @@ async def _limits(context: Context, metric: str, node: int | None) -> dict[str, 
     in_force = await context.run(context.state.limits)
     found = None if in_force is None else limits_at(in_force.limits, metric, node)
     names = ("change", "raise_above", "clear_below")
-    return {name: None if found is None else _wide(getattr(found, name)) for name in names}
+    return {name: None if found is None else wide(getattr(found, name)) for name in names}
 
 
 def _bounds(metric: str, over: Buckets, sampled_ns: int | None) -> dict[str, Any]:
@@ -290,24 +290,16 @@ def _bounds(metric: str, over: Buckets, sampled_ns: int | None) -> dict[str, Any
         "since": when(over.start_ns),
         "until": when(over.end_ns),
         "bucket_ns": over.width_ns,
-        "sampled_since": None if sampled_ns is None else when(sampled_ns),
+        "sampled_since": when(sampled_ns),
     }
-
-
-def _wide(value: int | None) -> int | str | None:
-    return None if value is None else wide(value)
-
-
-def _when(time_ns: int | None) -> str | None:
-    return None if time_ns is None else when(time_ns)
 
 
 def _alarm(interval: Interval) -> s.Alarm:
     return s.Alarm(
-        start=_when(interval.start_ns),
-        end=_when(interval.end_ns),
+        start=when(interval.start_ns),
+        end=when(interval.end_ns),
         peak=wide(interval.peak),
-        limit=_wide(interval.limit),
+        limit=wide(interval.limit),
         reason=interval.reason,
     )
 
@@ -320,7 +312,7 @@ def _burst(names: Names, burst: Burst) -> s.Burst:
             **show.place(names, interval.place),
             "metric": interval.metric,
             "unit": unit_of(interval.metric),
-            "duration_ns": _wide(interval.duration_ns),
+            "duration_ns": wide(interval.duration_ns),
             "clock": interval.clock,
             "flows": burst.flows,
             "contributors": [
@@ -328,7 +320,7 @@ def _burst(names: Names, burst: Burst) -> s.Burst:
                     {
                         "flow": each.flow,
                         "events": each.events,
-                        "highest_latency_ns": _wide(each.highest_latency_ns),
+                        "highest_latency_ns": wide(each.highest_latency_ns),
                     }
                 )
                 for each in burst.contributors

@@ -16,7 +16,8 @@ from fastapi import HTTPException, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from ....history.errors import HistoryError
-from ....present.history import SharedHistory, safe
+from ....present.events import all_wide
+from ....present.history import SharedHistory
 from ....present.spreadsheet import escape_formula
 from ...context import Context, Ctx
 from ...models import sql as m
@@ -99,7 +100,7 @@ class _Answer:
         self.seconds = time.monotonic() - begin
         self.rows: list[Any] = []
         if query.format == "json":
-            columns = [[safe(value) for value in column] for column in self.table.lists()]
+            columns = [[all_wide(value) for value in column] for column in self.table.lists()]
             self.rows = list(zip(*columns, strict=True))
         self.cluster: Cluster | None = None
 
