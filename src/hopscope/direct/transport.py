@@ -12,6 +12,8 @@ from ..rdma.notices import Notifier
 from ..rdma.records import VerbBlock
 from .stores.store import WRITES, Store
 
+_FIRST = np.uint64(0)
+
 
 class Transport(Protocol):
     """Executes verbs; their `target` is the index of one of the memories that it can reach."""
@@ -35,6 +37,7 @@ class MemoryTransport:
         self._notifier = notifier
         self.stores = list(stores)
         """Stores by target number; a new epoch replaces a store between two calls."""
+        self._targets = [np.uint64(target) for target in range(len(self.stores))]
         self.out_of_bounds = 0
         """Verbs outside their store; only a defect causes them."""
 
@@ -56,8 +59,8 @@ class MemoryTransport:
             self._notifier.notify(block, time.time_ns())
 
     def _execute(self, block: VerbBlock, target: int, count: int) -> None:
-        store = self.stores[target]
+        store, last = self.stores[target], np.uint64(len(block))
         self.out_of_bounds += self._apply(
-            block.verbs, np.uint64(0), np.uint64(len(block)), self._payload, store.memory, np.uint64(target)
+            block.verbs, _FIRST, last, self._payload, store.memory, self._targets[target]
         )
-        store.state[WRITES] += np.uint64(count)
+        store.state[WRITES] += last if count == last else np.uint64(count)

@@ -72,7 +72,7 @@ class VerbBlock:
         return cls(np.zeros(verbs, VERB), np.zeros(payload, np.uint8))
 
     def __len__(self) -> int:
-        return int(self.fill[COUNT])
+        return self.fill.item(COUNT)
 
     @property
     def filled(self) -> Records:
@@ -81,7 +81,7 @@ class VerbBlock:
 
     def clear(self) -> None:
         """Empty the block; its memory is reused."""
-        self.fill[:] = 0
+        self.fill.fill(0)
 
 
 class Service(IntEnum):

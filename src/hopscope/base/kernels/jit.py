@@ -77,7 +77,7 @@ def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not array.flags.writeable:
         return array
     view = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 

@@ -52,7 +52,7 @@ class AppendWriter(Writer):
 
     def room(self, reports: int) -> tuple[int, int]:
         """One write for every batch that may become full; at least one, so that a flush always progresses."""
-        waiting = int(self._state[self._kernel.WAITING])
+        waiting = self._state.item(self._kernel.WAITING)
         verbs = max(1, min(reports, (waiting + reports) // self.layout.batch))
         return verbs, verbs * self.layout.slot_bytes
 

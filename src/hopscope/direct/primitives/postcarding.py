@@ -82,7 +82,7 @@ class PostcardingWriter(Writer):
 
     def room(self, reports: int) -> tuple[int, int]:
         """A postcard may evict another key's row and complete its own, but only existing rows are written."""
-        chunks = min(2 * reports, reports + int(self._state[self._kernel.WAITING]))
+        chunks = min(2 * reports, reports + self._state.item(self._kernel.WAITING))
         return chunks * self.layout.copies, chunks * self.layout.chunk_bytes + 8
 
     def write(

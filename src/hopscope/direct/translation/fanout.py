@@ -62,10 +62,11 @@ class Fanout:
 
     def room(self, lane: int) -> int:
         """Verbs that every connected collector of a lane accepts now."""
-        transports = self._transports  # a single transport has all lanes
-        if len(transports) > 1:
-            transports = [transports[collector] for collector in self._of_lane[lane]]
-        return min((transport.room() for transport in transports if transport is not None), default=1 << 62)
+        if len(self._transports) == 1:  # it has all lanes
+            only = self._transports[0]
+            return 1 << 62 if only is None else only.room()
+        those = [self._transports[collector] for collector in self._of_lane[lane]]
+        return min((transport.room() for transport in those if transport is not None), default=1 << 62)
 
     def submit(self, block: VerbBlock) -> None:
         """Submit the verbs of a block to their collectors."""

@@ -26,7 +26,7 @@ class DtaParser:
         from ...base.kernels.jit import readonly
         from . import parse_kernel as dta_kernel
 
-        self.form = form
+        self.form, self._base = form, np.uint64(form)
         self._kernels = dta_kernel
         self._readonly = readonly
         self._rules = readonly(rules())
@@ -64,8 +64,7 @@ class DtaParser:
         words = self._words[: len(reports) * (DTA.itemsize // 8)]
         if self.form is Form.SIZED:
             return int(self._kernels.parse_sized(arena, frames, words))
-        base = np.uint64(self.form)
-        return int(self._kernels.parse_published(arena, frames, base, self._rules, words))
+        return int(self._kernels.parse_published(arena, frames, self._base, self._rules, words))
 
 
 @lru_cache(maxsize=1)
