@@ -23,6 +23,7 @@ from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.history import HistorySettings
 from support.events.event_make import Events
+from support.events.event_rows import history_row
 
 CHUNK, SORTED = 64, 256
 
@@ -34,6 +35,7 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "CHUNK_EVENTS", CHUNK)
     for other in (sorting, page):
         monkeypatch.setattr(other, "SORTED_EVENTS", SORTED)
+    monkeypatch.setattr(page, "_GAP", CHUNK)
 
 
 @pytest.fixture
@@ -131,6 +133,49 @@ def test_pages_equal_brute_force(stored: tuple[Events, Path], order: Any) -> Non
                 after = table.after
                 if after is None:
                     break
+
+
+def test_pages_show_every_field(stored: tuple[Events, Path]) -> None:
+    """The rows of a page of segments and journals have the values of the records, and those of one without
+    events the same columns.
+    """
+    events, folder = stored
+    by_place = {(int(event["shard"]), int(event["sequence"])): event for event in events}
+    with History(folder) as history:
+        table = history.events(limit=400)
+        nothing = history.events(flow=Flow(flow_id=1))
+    for row, time_ns in zip(table.rows(), table["time"].astype(np.int64).tolist(), strict=True):
+        event = by_place[row["shard"], row["sequence"]]
+        numbers = {name: int(event[name]) for name in ("src_hi", "src_lo", "dst_hi", "dst_lo")}
+        assert row == {"time": row["time"], **history_row(event), **numbers}
+        assert time_ns == event["time_ns"]
+    assert [len(table), len(nothing)] == [400, 0]
+    assert {name: column.dtype for name, column in nothing.columns.items()} == {
+        name: column.dtype for name, column in table.columns.items()
+    }
+
+
+def test_rows_between_the_parts_of_a_batch_are_found_once(folder: Path) -> None:
+    """Every second sort is older than all others. A scan for a flow also covers the older sorts between the
+    newer ones, whose paths are shown once, without their further records.
+    """
+    events = np.zeros(40 * SORTED, EVENT)
+    events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
+    number = np.arange(len(events))
+    is_old = number // SORTED % 2 == 1
+    events["time_ns"] = np.where(is_old, number, 10**6 + number)
+    is_first = number % SORTED == 5
+    is_further = (number % SORTED == 6) & is_old
+    events["flow_id"] = np.where(is_first | is_further, 2, 1)
+    paths = is_further | (is_first & is_old)
+    events["kind"][paths], events["metric"][paths] = Kind.PATH_CHANGE, Metric.FLOW_PATH
+    events["hop_count"][paths], events["hop"][is_further] = 12, 8
+    write_segment(folder, numbered(events, 0, 0))
+    expected = sorted(number[is_first].tolist(), key=lambda at: (is_old[at], -at))
+    with History(folder) as history:
+        for limit in (12, 30, 40):
+            table = history.events(limit=limit, flow=Flow(flow_id=2))
+            assert table["sequence"].tolist() == expected[:limit]
 
 
 def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytest.MonkeyPatch) -> None:

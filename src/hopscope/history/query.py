@@ -84,7 +84,7 @@ class History(EventQueries):
         self.folder, self._member = Path(folder), member
         self._source = HistorySource(self.folder)
         self._sandbox = Sandbox()
-        self._connect = partial(connect, memory_bytes, threads or min(4, os.cpu_count() or 1))
+        self._connect = partial(connect, memory_bytes, threads or min(4, os.cpu_count() or 1), quick=True)
         self._connection = self._connect()
         self._kept: set[Path] = set()
         self._closed = False
@@ -130,7 +130,7 @@ class History(EventQueries):
                 def long_paths() -> str | None:
                     return self._source.undamaged(snapshot.near(batch)).long_paths(cursor)
 
-                condition = self._where if batch.has_long_paths else where
+                condition = self._where if snapshot.has_long_paths else where
                 page.search(batch, condition(filters, long_paths), cursor)
 
             for batch in page.batches(snapshot):
