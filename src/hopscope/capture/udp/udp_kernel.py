@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.kernels.jit import U64, be16, be32, be64, kernel
+from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from ...wire.telemetry.count_kernel import count_reports
 from ..layout import CONTROL_BYTES, NAME_BYTES, Setup, Unpack
 from ..limits_kernel import allowed, take
@@ -35,7 +35,7 @@ def le64(buf: Any, at: Any) -> Any:
     return le32(buf, at) | le32(buf, at + U64(4)) << U64(32)
 
 
-@kernel
+@inlined
 def control(controls: Any, at: Any, length: Any, state: Any) -> Any:
     """Read a message's control messages: count kernel drops, return a train's datagram length or 0."""
     end, segment = at + length, U64(0)
@@ -79,7 +79,7 @@ def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any
     frame.source_port = source_port
 
 
-@kernel
+@inlined
 def split(arena: Any, start: Any, length: Any, at: Any, segment: Any, hi: Any, lo: Any, source_port: Any,
           count: Any, frames: Any, buckets: Any, setup: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
     """Describe the train of datagrams of `segment` bytes at `start`, from its byte `at` on, while there is
