@@ -391,28 +391,36 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
 def test_the_thread_looks_less_often_while_nothing_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look that finds nothing doubles the wait, up to IDLE_SECONDS; after an event it is the shortest."""
+    """A look that finds nothing doubles the wait, up to IDLE_SECONDS; after an event it is the shortest. Only
+    an event after such a look wakes the thread, and only the first one.
+    """
     monkeypatch.setattr(event_writer, "leave", lambda: None)
     made = Made(tmp_path)
-    writer, waits = made.writer, list[float]()
+    writer, waits, woken = made.writer, list[float](), list[int]()
 
     class Wake:
-        """Stands for the time that passes: an event comes in the sixth wait, the stop in the ninth."""
+        """Stands for the time that passes: events come in the first and in the eighth wait."""
 
         def wait(self, seconds: float) -> None:
             waits.append(seconds)
-            if len(waits) == 6:
-                writer.write(some(0, 1))
-            writer._stop = len(waits) == 9
+            if len(waits) in (1, 8):
+                writer.write(some(len(made.shown()), 1))
+                writer.write(some(len(made.shown()), 1))
+            writer._stop = len(waits) == 10
+
+        def set(self) -> None:
+            woken.append(len(waits))
 
         def clear(self) -> None:
             pass
 
     writer._wake = Wake()  # type: ignore[assignment]
+    writer._thread = threading.current_thread()
     writer._read_from(0)
     writer._work()
     shortest, longest = event_writer.THREAD_SECONDS, event_writer.IDLE_SECONDS
-    doubled = [shortest, 2 * shortest, 4 * shortest]
-    assert waits == [*doubled, longest, longest, longest, *doubled]
-    assert longest == 8 * shortest
-    assert made.stored() == [0]
+    doubled = [shortest * 2**look for look in range(6)]
+    assert doubled[-1] == longest
+    assert waits == [shortest, *doubled, longest, *doubled[:2]]
+    assert woken == [8]
+    assert made.stored() == [0, 1, 2, 3]
