@@ -233,9 +233,8 @@ def main() -> None:
         running(serve=True, push_seconds=0, ports=262_144, processors=(WORKER,)) as (collector, port),
         tempfile.TemporaryDirectory() as profile,
     ):
-        os.sched_setaffinity(
-            0, {OTHERS}
-        )  # so are threads and viewers; the collector sees to its own processes
+        # so are threads and viewers; the collector sees to its own processes
+        os.sched_setaffinity(0, {OTHERS})
         traffic = Traffic(port)
         traffic.fill()
         time.sleep(5)

@@ -231,10 +231,3 @@ def extended(array: npt.NDArray[Number], rows: int, value: int) -> npt.NDArray[N
 
 _NO_ROWS: Ints = np.zeros(0, np.int64)
 _NO_VALUES: Values = np.zeros(0, np.uint8)
-
-
-def simulated_controller(
-    ports: Records, labelling: LabellingSettings, adaptive: AdaptiveSettings
-) -> Controller:
-    """The controller of a simulated fabric: its rows are those of `ports` (PORT, as `Topology.ports`)."""
-    return Controller(labelling, adaptive, PortDatabase(ports))

@@ -321,9 +321,8 @@ def store_statements(settings: LakeSettings) -> list[str]:
         "enable_server_cert_verification": "true",
         **({"ca_cert_file": quoted(ca_file)} if ca_file else {}),
     }
-    found = [
-        f"SET GLOBAL {name} = {value}" for name, value in values.items()
-    ]  # DuckLake has sessions of its own
+    # GLOBAL, since DuckLake has sessions of its own
+    found = [f"SET GLOBAL {name} = {value}" for name, value in values.items()]
     if settings.data.startswith("s3://"):
         found.append(f"CREATE SECRET store ({_store(settings)})")
     return found

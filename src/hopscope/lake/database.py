@@ -77,9 +77,8 @@ class Database:
         self.place = shown.shown(settings.catalog)
         address = Address.of(settings)
         try:
-            tls = (
-                client_context(settings.ca_file) if settings.tls else False
-            )  # None: TLS without verification
+            # None: TLS without verification
+            tls = client_context(settings.ca_file) if settings.tls else False
             self._connection: Any = pg8000.native.Connection(
                 address.user,
                 address.host,

@@ -246,9 +246,8 @@ class LakeWriter:
             except duckdb.TransactionException as error:
                 if CONFLICT not in str(error):
                     raise
-                with self._database.locked(
-                    COMMIT
-                ):  # maintenance has deleted something since the transaction began
+                # maintenance has deleted something since the transaction began
+                with self._database.locked(COMMIT):
                     prepare()
                     self._commit(lake)
         except duckdb.Error as error:

@@ -77,9 +77,8 @@ class RingWriter:
         if count > self.capacity:
             raise ValueError(f"{count} records exceed a ring of {self.capacity}")
         head = self.head
-        self._cursor[CLAIM] = max(
-            int(self._cursor[CLAIM]), head + count
-        )  # keeps the claim of a killed writer
+        # keeps the claim of a killed writer
+        self._cursor[CLAIM] = max(int(self._cursor[CLAIM]), head + count)
         barrier()
         at = head & (self.capacity - 1)
         first = min(count, self.capacity - at)

@@ -72,9 +72,8 @@ def consistent(
     """
     kept: list[Array] = []
     parts: list[tuple[Array, ...]] = []
-    for at in range(
-        0, max(len(rows), 1), CHUNK
-    ):  # at least once, so that the result has dtypes even without rows
+    # at least once, so that the result has dtypes even without rows
+    for at in range(0, max(len(rows), 1), CHUNK):
         pending = rows[at : at + CHUNK]
         for attempt in range(tries):
             if attempt >= SPIN_TRIES:

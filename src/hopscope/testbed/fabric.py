@@ -111,8 +111,7 @@ def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None =
     if len(at) > max_ports:
         raise TestbedError(
             f"{topology.name}: found {len(at)} switch ports, expected at most {max_ports} on one machine, "
-            "with "
-            f"{mtu} bytes between switches"
+            f"with {mtu} bytes between switches"
         )
     at.sort(key=lambda row: (int(table[row]["node_id"]), int(table[row]["number"])))
     ports = tuple(

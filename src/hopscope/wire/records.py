@@ -302,10 +302,8 @@ REPORT = np.dtype(
         ("place", "u1"),  # Place
         # distinguishes packets of a flow, for postcards, 0 none; sample or flow record: number of its packets
         ("packet_id", "<u4"),
-        (
-            "int_at",
-            "<u4",
-        ),  # byte offset in the frame: INT (after the shim), IOAM, IFA metadata header; 0 none
+        # byte offset in the frame of the INT (after the shim), IOAM or IFA metadata header; 0 none
+        ("int_at", "<u4"),
         ("own_at", "<u4"),  # byte offset in the frame of the report's metadata; 0 none
         ("tunnel_id", "<u4"),  # VNI, GRE key or TEID of the innermost tunnel
         ("vlan", "<u2"),  # VLAN id of the innermost tag

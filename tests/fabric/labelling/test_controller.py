@@ -10,7 +10,7 @@ from hopscope.fabric.labelling.simulation.network import NetworkModel
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import from_hosts
 from hopscope.fabric.topology import parse_topology
-from hopscope.labels.controller import CHECKS, PortDatabase, simulated_controller
+from hopscope.labels.controller import CHECKS, Controller, PortDatabase
 from hopscope.labels.state import NEVER
 from hopscope.settings.label import AdaptiveSettings, LabellingSettings
 from hopscope.wire.label.records import LABEL
@@ -99,7 +99,7 @@ def test_decisions_are_those_of_the_paper(mode: str, life: float) -> None:
     keys = [(int(p["node_id"]), int(p["number"])) for p in ports if p["node_id"]]
     labelling = LabellingSettings(interval=0.02)
     adaptive = AdaptiveSettings(mode=mode, k=1.5, flag_life=life, max_shift=4)  # type: ignore[arg-type]
-    controller = simulated_controller(ports, labelling, adaptive)
+    controller = Controller(labelling, adaptive, PortDatabase(ports))
     patience = 30 * MS
     twin = PlainPro(patience, 4) if mode == "shift" else PlainOneBit(patience, round(life * 20 * MS))
     now, highest = 0, 0
@@ -154,7 +154,7 @@ def test_database_keeps_the_newest_label_of_every_port() -> None:
 def test_switched_off_changes_nothing() -> None:
     """Without adaptive labelling a silent port stays as it is."""
     ports = parse_topology("leaf-spine:2x2x1").ports
-    controller = simulated_controller(ports, LabellingSettings(), AdaptiveSettings())
+    controller = Controller(LabellingSettings(), AdaptiveSettings(), PortDatabase(ports))
     row = int(np.flatnonzero(ports["node_id"])[0])
     controller.receive(labels_of([(int(ports["node_id"][row]), int(ports["number"][row]), 1, 1)]), 2)
     assert len(controller.turn(10**12)[0]) == 0
@@ -169,7 +169,7 @@ def test_adopted_registers_are_continued(mode: str, found: int, at_once: list[in
     """
     ports = parse_topology("leaf-spine:2x2x1").ports
     adaptive = AdaptiveSettings(mode=mode, max_shift=3)  # type: ignore[arg-type]
-    controller = simulated_controller(ports, LabellingSettings(interval=0.01), adaptive)
+    controller = Controller(LabellingSettings(interval=0.01), adaptive, PortDatabase(ports))
     row = int(np.flatnonzero(ports["node_id"])[0])
     told = controller.adopt(np.array([row, row + 1]), np.array([found, 0], np.uint8), 0)
     assert [one.tolist() for one in told] == [[row] * len(at_once), at_once]
@@ -194,7 +194,7 @@ def test_coverage_recovers_in_simulated_time(mode: str) -> None:
         adaptive = AdaptiveSettings(mode=mode)  # type: ignore[arg-type]
         simulation = LabelSimulation(
             topology, from_hosts(topology, [0, 7], 5e6), labelling, network=NetworkModel(loss=loss),
-            adaptive=adaptive, controller=simulated_controller(topology.ports, labelling, adaptive),
+            adaptive=adaptive, controller=Controller(labelling, adaptive, PortDatabase(topology.ports)),
         )  # fmt: skip
         simulation.run(2.0)
         return float(np.nanmean(coverage(simulation.received, simulation.active, 0.1)[1:-1]))

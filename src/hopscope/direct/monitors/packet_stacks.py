@@ -31,8 +31,7 @@ class PacketStacks:
         dropped = np.isin(all_seen["packet"], all_seen["packet"][all_seen["drop_reason"] > 0])
         on_path = all_seen[done & (all_seen["hop"] > 0) & (all_seen["hop"] <= self.hops)]
         stacks = np.zeros((len(packets), self.hops), np.uint32)
-        stacks[np.searchsorted(packets, on_path["packet"]), on_path["hop"].astype(np.int64) - 1] = on_path[
-            "switch"
-        ]
+        at = np.searchsorted(packets, on_path["packet"]), on_path["hop"].astype(np.int64) - 1
+        stacks[at] = on_path["switch"]
         self._waiting = all_seen[~done & ~dropped][-MAX_WAITING:]
         return sinks, stacks[row.reshape(-1)]

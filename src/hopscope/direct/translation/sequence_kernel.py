@@ -260,9 +260,8 @@ def track(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limit
         silent_ns = frames[i].time_ns - row.last_ns
         row.last_ns = frames[i].time_ns
         number = U64(reports[i].sequence)
-        if (
-            number == ((U64(row.newest) + ONE) & mask) and U64(row.depth) == window
-        ):  # shortcut for the next number: 2.9 ns instead of 9.5
+        # shortcut for the next number: 2.9 ns instead of 9.5
+        if number == ((U64(row.newest) + ONE) & mask) and U64(row.depth) == window:
             row.newest = U32(number)
             row.suspected = U32(0)
             place = number & (window - ONE)

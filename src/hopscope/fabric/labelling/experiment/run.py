@@ -73,7 +73,7 @@ def columns(settings: Experiment) -> list[str]:
 
 def build(run: Run) -> LabelSimulation:
     """The simulation of a run. Raises FabricError for an impossible fabric or traffic."""
-    from ....labels.controller import simulated_controller
+    from ....labels.controller import Controller, PortDatabase
     from ...topology import parse_topology
     from ..simulation.network import NetworkModel
     from ..simulation.simulator import LabelSimulation
@@ -97,7 +97,7 @@ def build(run: Run) -> LabelSimulation:
         telemetry=settings.experiment.telemetry,
         controller=None
         if adaptive.mode == "off"
-        else simulated_controller(topology.ports, labelling, adaptive),
+        else Controller(labelling, adaptive, PortDatabase(topology.ports)),
     )
     schedule(simulation, events, warm_up(settings) * times.telemetry)
     return simulation

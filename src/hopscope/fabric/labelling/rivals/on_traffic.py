@@ -128,9 +128,8 @@ def run_probes(scenario: Scenario, probes: Probes) -> SystemResult:
     sources = probe_sources(
         scenario.topology, replace(probes, size=size), scenario.interval, seed=scenario.seed
     )
-    sources.records["flags"] = int(
-        SourceFlag.PROBE | SourceFlag.LABEL_ALWAYS
-    )  # pings carry labels of length 0
+    # pings carry labels of length 0
+    sources.records["flags"] = int(SourceFlag.PROBE | SourceFlag.LABEL_ALWAYS)
     simulation = _simulate(scenario, join(scenario.traffic, sources), IDLE, probes.item, 0)
     simulation.run(scenario.seconds)
     return _result(scenario, simulation, simulation.received)

@@ -34,7 +34,7 @@ NO_TURN = -1
 
 
 class SimulatedController(Protocol):
-    """Decides on S in simulated time; see `controller.simulated_controller`."""
+    """Decides on S in simulated time; see `labels.controller.Controller`."""
 
     turn_ns: int
     """Interval between its turns."""
