@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
+import struct
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, cast
@@ -199,3 +201,37 @@ def test_an_idle_server_looks_five_times_a_second(monkeypatch: pytest.MonkeyPatc
 
     asyncio.run(run())
     assert slept[:8] == [0.2] * 8
+
+
+def test_a_process_without_descriptors_does_not_try_all_the_time() -> None:
+    """It tries to accept once in each turn of its loop, while Linux holds more connections for it."""
+
+    class Full(socket.socket):
+        tries = 0
+
+        def accept(self) -> Any:
+            self.tries += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    class Looks:
+        held = b""
+
+        def is_set(self) -> bool:
+            self.held = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
+            return listener.tries > 0
+
+    listener, looks = Full(), Looks()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+
+    async def talk() -> int:
+        serving = asyncio.create_task(serve_app(app, cast(Any, looks), listener))
+        with socket.create_connection(listener.getsockname()):
+            while not listener.tries:
+                await asyncio.sleep(0)
+            tries = listener.tries
+            await serving
+        return tries
+
+    assert asyncio.run(talk()) == 1
+    assert struct.unpack_from("I", looks.held, 28) == (128,), "tcpi_sacked, of a listener its backlog"

@@ -162,6 +162,7 @@ async def serve_app(
         log_config=None,
         access_log=False,
         server_header=False,
+        backlog=1,  # how often asyncio tries to accept at a time, each with a timer if that fails (EMFILE)
         lifespan=lifespan,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ws_max_size=64 * 1024,
@@ -171,7 +172,7 @@ async def serve_app(
     )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
-    server.main_loop = partial(_main_loop, stop, server, closing)  # type: ignore[method-assign]
+    server.main_loop = partial(_main_loop, stop, server, listener, closing)  # type: ignore[method-assign]
     tasks = []
     if certificate is not None:
         tasks.append(asyncio.create_task(certificate.watch()))
@@ -196,8 +197,11 @@ def _no_signals() -> Iterator[None]:
     yield
 
 
-async def _main_loop(stop: Stop, server: uvicorn.Server, closing: asyncio.Event | None) -> None:
+async def _main_loop(
+    stop: Stop, server: uvicorn.Server, listener: socket.socket, closing: asyncio.Event | None
+) -> None:
     """Wait for the stop event; uvicorn's own loop wakes twice as often."""
+    listener.listen(_BACKLOG)  # which uvicorn has changed
     while not stop.is_set():
         await server.on_tick(0)  # updates the time in headers
         await asyncio.sleep(_LOOK_SECONDS)
