@@ -171,6 +171,13 @@ class CollectorState:
         """Live flows of all workers, FLOW [flows]."""
         return self._once("flows", lambda: self._read("flows"))
 
+    def flow(self, flow_id: int) -> np.void | None:
+        """The FLOW record of a live flow, the newest if several workers have it; None: it is not live."""
+        rows = self.flows()
+        rows = rows[rows["flow_id"] == np.uint64(flow_id)]
+        found: np.void | None = rows[np.argmax(rows["last_ns"])] if len(rows) else None
+        return found
+
     def ports(self) -> Records:
         """Queues, buffers and egress ports, PORT [rows]; each is contained once."""
         return self._once("ports", lambda: self._read("ports"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Console
-from rich.table import Table
 
 from ...fabric.labelling.theory.plan import LabelPlan
 from ...fabric.labelling.theory.plan_check import PlanCheck
-from .view import percent
+from .view import percent, table
 
 NOTHING = "–"
 """Shown without a measurement."""
@@ -22,16 +23,16 @@ def show(plan: LabelPlan, found: PlanCheck | None, why: str = "") -> None:
         f"{demand.resolution:g} times per second",
         soft_wrap=True,
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("coverage", "interval", "ratio", "labelled", "labels each", "overhead", "labels/s"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for choice in plan.choices:
-        table.add_row(
+    heads = ("coverage", "interval", "ratio", "labelled", "labels each", "overhead", "labels/s")
+    rows = [
+        (
             percent(choice.target), time(choice.interval), f"{demand.telemetry / choice.interval:.2f}",
-            f"{100 * choice.labelled:.3g} %", f"{choice.labels:.2f}", f"{100 * choice.overhead:.3g} %",
-            f"{choice.port_labels:.3g}", style="bold" if choice is best else None,
-        )  # fmt: skip
-    console.print(table)
+            _share(choice.labelled), f"{choice.labels:.2f}", _share(choice.overhead),
+            f"{choice.port_labels:.3g}",
+        )
+        for choice in plan.choices
+    ]  # fmt: skip
+    table(console, heads, rows, left=0, best=plan.choices.index(best))
     console.print(
         f"ratio: telemetry interval over labelling interval; labelled: share of the packets of a path of "
         f"{demand.hops} switches\nthat end with labels, each an export; labels/s: of the port with "
@@ -54,20 +55,17 @@ def _simulated(console: Console, plan: LabelPlan, found: PlanCheck) -> None:
         f"{time(plan.best.interval)}",
         soft_wrap=True,
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("", "theory", "simulated"):
-        table.add_column(head, justify="left" if not head else "right", no_wrap=True)
-    table.add_row("coverage of the slowest port", percent(plan.best.coverage), _percent(found.slowest))
-    table.add_row("coverage", "", _percent(found.coverage))
-    table.add_row("packets with labels", _share(found.labelled_theory), _share(found.labelled))
-    table.add_row("labels each", f"{found.labels_theory:.2f}", _known(found.labels, "{:.2f}"))
-    table.add_row("overhead", "", _share(found.overhead))
-    table.add_row(
-        "between updates of a port", "", NOTHING if found.resolution is None else time(found.resolution)
+    rows = (
+        ("coverage of the slowest port", percent(plan.best.coverage), _known(found.slowest, percent)),
+        ("coverage", "", _known(found.coverage, percent)),
+        ("packets with labels", _share(found.labelled_theory), _known(found.labelled, _share)),
+        ("labels each", f"{found.labels_theory:.2f}", _known(found.labels, "{:.2f}".format)),
+        ("overhead", "", _known(found.overhead, _share)),
+        ("between updates of a port", "", _known(found.resolution, time)),
+        ("label to controller", "", _known(found.delay, time)),
+        ("exports per second", "", f"{found.exports:,.0f}"),
     )
-    table.add_row("label to controller", "", NOTHING if found.delay is None else time(found.delay))
-    table.add_row("exports per second", "", f"{found.exports:,.0f}")
-    console.print(table)
+    table(console, ("", "theory", "simulated"), rows)
     if found.coverage is None:
         console.print("nothing to measure: no port sent traffic; increase --simulate", style="bold")
     elif found.coverage < plan.demand.coverage:
@@ -86,16 +84,12 @@ def _simulated(console: Console, plan: LabelPlan, found: PlanCheck) -> None:
         )  # fmt: skip
 
 
-def _percent(share: float | None) -> str:
-    return NOTHING if share is None else percent(share)
+def _share(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
-def _share(share: float | None) -> str:
-    return NOTHING if share is None else f"{100 * share:.3g} %"
-
-
-def _known(value: float | None, form: str) -> str:
-    return NOTHING if value is None else form.format(value)
+def _known(value: float | None, text: Callable[[float], str]) -> str:
+    return NOTHING if value is None else text(value)
 
 
 def time(seconds: float) -> str:

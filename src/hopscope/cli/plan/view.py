@@ -39,17 +39,17 @@ def _store(console: Console, plan: StorePlan, total: float | None) -> None:
         f"{best.checksum_bits} bits",
         soft_wrap=True,
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("copies", "memory", "per flow", "found", "oldest", "wrong", "lives for", "half"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for choice in plan.choices:
-        table.add_row(
+    heads = ("copies", "memory", "per flow", "found", "oldest", "wrong", "lives for", "half")
+    rows = [
+        (
             str(choice.copies), size(choice.memory_bytes), size(choice.memory_bytes / plan.flows),
             percent(choice.found), percent(choice.found_oldest),
             f"{max(choice.wrong, choice.wrong_stranger):.1e}", _life(choice.survives, total),
-            _life(choice.half_life, total), style="bold" if choice is best else None,
-        )  # fmt: skip
-    console.print(table)
+            _life(choice.half_life, total),
+        )
+        for choice in plan.choices
+    ]  # fmt: skip
+    table(console, heads, rows, left=0, best=plan.choices.index(best))
     notes = [
         f"lives for: until it is found with {percent(plan.success)} only, half: with 50 %; "
         + ("at this rate" if total else "in later flows (--rate gives the time)"),
@@ -76,16 +76,15 @@ def _network(console: Console, plan: NetworkPlan) -> None:
         f"{plan.switches:,} switches of {count(plan.rate)} reports/s: {count(plan.total)} reports/s",
         soft_wrap=True,
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("primitive", "", "collectors", "capacity", "by messages", "by bytes"):
-        table.add_column(head, justify="left" if head in ("primitive", "") else "right", no_wrap=True)
-    for load in plan.loads:
-        table.add_row(
+    rows = [
+        (
             load.primitive, load.about, f"{load.collectors:,}",
             *(f"{count(value)}/s" for value in (load.reports, load.by_messages, load.by_bytes)),
-        )  # fmt: skip
-    table.add_row("CPU", "cores", f"{plan.cores:,}", f"{count(plan.core_rate)}/s")
-    console.print(table)
+        )
+        for load in plan.loads
+    ]  # fmt: skip
+    heads = ("primitive", "", "collectors", "capacity", "by messages", "by bytes")
+    table(console, heads, [*rows, ("CPU", "cores", f"{plan.cores:,}", f"{count(plan.core_rate)}/s")], left=2)
     console.print("\ncollectors")
     bars(console, [(load.primitive, load.collectors, f"{load.collectors:,}") for load in plan.loads])
 
@@ -117,13 +116,19 @@ def percent(value: float) -> str:
     return f"{100 * value:.{digits}f}".rstrip("0").rstrip(".") + " %"
 
 
-def table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print rows under heads; the first `left` columns are aligned to the left."""
+def table(
+    console: Console,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: int = 1,
+    best: int | None = None,
+) -> None:
+    """Print rows under heads, row `best` in bold; the first `left` columns are aligned to the left."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for at, head in enumerate(heads):
         made.add_column(head, justify="left" if at < left else "right", no_wrap=True)
-    for row in rows:
-        made.add_row(*row)
+    for at, row in enumerate(rows):
+        made.add_row(*row, style="bold" if at == best else None)
     console.print(made)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Annotated, Literal
 
-import numpy as np
 from fastapi import Path, Query, Request
 
 from ...present.bottleneck import answer as attribution
@@ -62,9 +61,7 @@ async def flow(
     def work(past: SharedHistory, _: threading.Event) -> FlowBottlenecks:
         from ...history.query import Flow
 
-        rows = context.state.flows()
-        rows = rows[rows["flow_id"] == np.uint64(number)]
-        row = rows[np.argmax(rows["last_ns"])] if len(rows) else None
+        row = context.state.flow(number)
         found = attribution.flow(context.state, past.history(), row, Flow(flow_id=number), by)
         return FlowBottlenecks.model_validate(flow_object_of(found, context.names))
 

@@ -153,7 +153,7 @@ async def flow(context: Ctx, flow_id: FlowId) -> m.FlowDetail:
     """A live flow and its hops, from the source to the sink; past flows are only in history."""
 
     def work() -> m.FlowDetail | None:
-        row = _live(context, flow_id)
+        row = context.state.flow(int(flow_id, 16))
         return None if row is None else show.flow_detail(row, context.state.hops_of(row), context.names)
 
     detail = await context.run(work)
@@ -178,7 +178,7 @@ async def paths(
             KEPT_VALUES_SECONDS,
             lambda: path_periods(past.history(), number, start_ns, end_ns),
         )
-        row = _live(context, flow_id)
+        row = context.state.flow(int(flow_id, 16))
         values = _values(context, past, number)
         if row is None and values.flow is None and not found:
             raise HTTPException(404, ABSENT)
@@ -206,7 +206,7 @@ async def hops(
 
     def work(past: SharedHistory, _: threading.Event) -> f.FlowHops:
         number = int(flow_id, 16)
-        row = _live(context, flow_id) if at_ns is None else None
+        row = context.state.flow(int(flow_id, 16)) if at_ns is None else None
         values = _values(context, past, number, since, None if at_ns is None else at_ns + 1)
         if row is None and values.flow is None:
             raise HTTPException(
@@ -248,7 +248,7 @@ async def series(
 
     def work(past: SharedHistory, _: threading.Event) -> f.FlowSeries:
         values = _values(context, past, int(flow_id, 16), since, end_ns)
-        row = _live(context, flow_id)
+        row = context.state.flow(int(flow_id, 16))
         if row is None and values.flow is None:
             raise HTTPException(404, ABSENT)
         head = _head(row, values)
@@ -286,14 +286,6 @@ async def _found(
 
 def _search(context: Context, text: str) -> FlowSearch:
     return parse_search(text, context.names.find_node, context.names.nodes.values())
-
-
-def _live(context: Context, flow_id: str) -> np.void | None:
-    """The FLOW record of a live flow, the newest if several workers have it."""
-    rows = context.state.flows()
-    rows = rows[rows["flow_id"] == np.uint64(int(flow_id, 16))]
-    found: np.void | None = rows[np.argmax(rows["last_ns"])] if len(rows) else None
-    return found
 
 
 def _values(
