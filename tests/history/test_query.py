@@ -306,7 +306,7 @@ def test_flows_of_many_events_take_little_memory(tmp_path: Path, make_events: Ca
     events = np.tile(make_events(2000, seed=3), 100)
     events["sequence"], events["time_ns"], events["hop"] = np.arange(len(events)), np.arange(len(events)), 0
     (tmp_path / "segments").mkdir()
-    write_segment(tmp_path, events.copy())
+    write_segment(tmp_path, events)
     seen = int((events["flow_id"] != 0).sum())
     with JournalWriter(tmp_path, 1) as writer:
         for extra in (0, len(events)):

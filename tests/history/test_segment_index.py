@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
 from hopscope.history import query
 from hopscope.history.files import segment_index, segments, sorting
 from hopscope.history.files.names import SegmentFile, list_segments
-from hopscope.history.files.segment_index import Criteria, flow_key, index_path, read_index, write_index
-from hopscope.history.files.segments import write_segment
+from hopscope.history.files.segment_index import Criteria, IndexWriter, flow_key, index_path, read_index
+from hopscope.history.files.segments import merge_segments, write_segment
 from hopscope.history.query import Filters, Flow, History
 from hopscope.history.reading import page
 from hopscope.history.reading.filters import criteria_of
@@ -33,7 +34,7 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     patched: list[Any] = [segment_index, segments, page]
     for module in patched:
         monkeypatch.setattr(module, "CHUNK_EVENTS", CHUNK)
-    for other in (sorting, page):
+    for other in (sorting, segments, page):
         monkeypatch.setattr(other, "SORTED_EVENTS", SORTED)
     monkeypatch.setattr(page, "_GAP", CHUNK)
 
@@ -328,12 +329,37 @@ def test_events_of_a_flow_or_a_rare_port_are_together(folder: Path) -> None:
             assert sorted(got.tolist()) == sorted(events["value"][events["flow_id"] == flow].tolist())
 
 
+def test_a_merged_segment_is_the_one_that_is_written_at_once(
+    tmp_path: Path, make_events: Callable[..., Events], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of segments of any size, also larger than what is sorted or read at a time: the same files."""
+    monkeypatch.setattr(segments, "READ_ROWS", 100)
+    events = numbered(make_events(5 * SORTED + 3, seed=4), 3, 70)
+    ends = [0, 1, 60, SORTED + 9, SORTED + 10, 3 * SORTED + 50, len(events)]
+    found = []
+    for name, bounds in (("merged", ends), ("at once", [0, len(events)])):
+        folder = tmp_path / name
+        (folder / "journal").mkdir(parents=True)
+        for begin, end in pairwise(bounds):
+            write_segment(folder, events[begin:end])
+        if name == "merged":
+            merge_segments(folder, list_segments(folder))
+        (segment,) = list_segments(folder)
+        beside = segment.path.parent.glob(f"{segment.path.name}*")
+        found.append({path.name: path.read_bytes() for path in beside})
+    assert len(found[0]) == 3
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("magic", [b"HOPSIDX1", b"HOPSIDX2"])
 def test_segments_of_earlier_versions(folder: Path, make_events: Callable[..., Events], magic: bytes) -> None:
     """Their rows need not be in the order of their index, whose chunks are ranges of sequences."""
     events = numbered(make_events(40 * CHUNK - 5, seed=3), 0, 0)
     segment = write_segment(folder, events)
-    write_index(segment, [events[at : at + CHUNK] for at in range(0, len(events), CHUNK)])
+    index = IndexWriter()
+    for at in range(0, len(events), CHUNK):
+        index.add(events[at : at + CHUNK])
+    index.write(segment)
     path = index_path(segment.path)
     path.write_bytes(magic + path.read_bytes()[8:])
     heads = (events["metric"] != Metric.FLOW_PATH) | (events["hop"] == 0)
@@ -389,7 +415,9 @@ def test_filters_have_few_false_answers(tmp_path: Path) -> None:
     events = np.zeros(20_000, EVENT)
     events["flow_id"] = rng.integers(1, 2**64, len(events), dtype=np.uint64)
     segment = SegmentFile(0, 0, len(events) - 1, tmp_path / "s.parquet")
-    write_index(segment, [numbered(events, 0, 0)])
+    writer = IndexWriter()
+    writer.add(numbered(events, 0, 0))
+    writer.write(segment)
     index = read_index(segment)
     assert index is not None
 

@@ -111,7 +111,7 @@ def test_a_network_equals_brute_force(tmp_path: Path, kind: type[History]) -> No
     """
     events = made()
     (tmp_path / "segments").mkdir()
-    write_segment(tmp_path, events.copy())
+    write_segment(tmp_path, events)
     newest = int(events["time_ns"].max())
     with kind(tmp_path) as history:
         for start, end, limit in ((START_NS, None, 20), (None, None, 5), (None, START_NS + HOUR_NS, 10_000)):

@@ -114,7 +114,7 @@ def test_heat_maps_equal_brute_force(tmp_path: Path, metric: str, kind: type[His
     """
     events = made(Metric.HOP_LATENCY if metric == "drop" else Metric[metric.upper()])
     (tmp_path / "segments").mkdir()
-    write_segment(tmp_path, events.copy())
+    write_segment(tmp_path, events)
     places = list(dict.fromkeys(place_in(row, metric) for row in events if row["node_id"] != NO_NODE))
     sorts: tuple[Sort, ...] = ("peak", "events", "place")
     with kind(tmp_path) as history:

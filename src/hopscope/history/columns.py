@@ -94,6 +94,8 @@ def connect(
     connection.execute("SET parquet_metadata_cache = true")
     # Linux's page cache already holds the files; a second copy used up the memory limit and saved no time.
     connection.execute("SET enable_external_file_cache = false")
+    # DuckDB prints progress after 2 s even if the output is no terminal: into logs, and into JSON
+    connection.execute("SET enable_progress_bar = false")
     connection.execute("SET TimeZone = 'UTC'")  # event times are in UTC, so now()::TIMESTAMP must be too
     if quick:
         connection.execute(_QUICK)

@@ -10,7 +10,7 @@ missing or damaged is read whole; the archive writes a missing one.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,18 +217,28 @@ def index_path(path: Path) -> Path:
     return path.with_name(path.name + INDEX)
 
 
-def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
-    """Write the index of a segment with these EVENT records, in the order of its rows. OSError: it failed."""
-    rows, filters, blocks = [], [], 0
-    for events in chunks:
+class IndexWriter:
+    """Describes the chunks of a segment, one after another."""
+
+    def __init__(self) -> None:
+        self._rows: list[Records] = []
+        self._filters: list[npt.NDArray[np.uint64]] = []
+        self._blocks = 0
+
+    def add(self, events: Records) -> None:
+        """The next chunk, EVENT records in the order of its rows."""
         row = np.zeros(1, CHUNK)
-        filters.append(_describe(row[0], events))
-        row["block"], row["blocks"] = blocks, len(filters[-1])
-        rows.append(row)
-        blocks += len(filters[-1])
-    parts = [b"".join(array.tobytes() for array in arrays) for arrays in (rows, filters)]
-    head = np.array([(_MAGIC, len(rows), blocks, *map(zlib.crc32, parts))], HEADER)
-    write_file(index_path(segment.path), b"".join([head.tobytes(), *parts]))
+        filters = _describe(row[0], events)
+        row["block"], row["blocks"] = self._blocks, len(filters)
+        self._rows.append(row)
+        self._filters.append(filters)
+        self._blocks += len(filters)
+
+    def write(self, segment: SegmentFile) -> None:
+        """Write the index of the segment with these chunks. OSError: it failed."""
+        parts = [b"".join(array.tobytes() for array in arrays) for arrays in (self._rows, self._filters)]
+        head = np.array([(_MAGIC, len(self._rows), self._blocks, *map(zlib.crc32, parts))], HEADER)
+        write_file(index_path(segment.path), b"".join([head.tobytes(), *parts]))
 
 
 def chunks_of(events: Records, size: int) -> list[Records]:

@@ -21,17 +21,9 @@ _BUCKET_BITS = 16
 _BY_FLOW = np.uint64(1 << 63)
 
 
-def sort_by_flow(events: Records) -> None:
-    """Order each SORTED_EVENTS of EVENT records [n] by flow, in place; the eighth of the rarest ports comes
-    first, by port.
-    """
-    for begin in range(0, len(events), SORTED_EVENTS):
-        run = events[begin : begin + SORTED_EVENTS]
-        run[:] = run[_order(run)]
-
-
-def _order(events: Records) -> npt.NDArray[np.uint64]:
-    """Which event comes next, for each of at most SORTED_EVENTS events.
+def order_by_flow(events: Records) -> npt.NDArray[np.uint64]:
+    """Which event comes next, for each of at most SORTED_EVENTS EVENT records: first the eighth of the rarest
+    ports, by port, then the others by flow.
 
     Flow ids and keys of places are hashes. Their low bits are replaced by the number of the event, so that
     one sort of integers orders the events.
