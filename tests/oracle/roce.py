@@ -36,7 +36,6 @@ from hopscope.wire.roce.layout import (
     ATOMIC_ETH,
     BTH,
     DETH,
-    ETHERTYPE_ROCE_V1,
     HAS_AETH,
     HAS_ATOMIC,
     HAS_ATOMIC_ACK,
@@ -46,7 +45,6 @@ from hopscope.wire.roce.layout import (
     HAS_RETH,
     ICRC_SIZE,
     IMMEDIATE,
-    NEXT_BTH,
     RETH,
     ROCE_HEADERS,
     ROCE_PORT,
@@ -56,6 +54,11 @@ from hopscope.wire.roce.layout import (
     Deth,
     Reth,
 )
+
+ETHERTYPE_ROCE_V1 = 0x8915
+"""RoCE without UDP: a global route header in the form of IPv6 takes the place of IP."""
+NEXT_BTH = 0x1B
+"""Next header of a global route header: a Base Transport Header follows."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from hopscope.wire.roce import layout
 from hopscope.wire.roce.cm import RoceError
 from hopscope.wire.roce.frames import RoceFrames
 from hopscope.wire.roce.records import ROCE
-from oracle.roce import RoceFrame, icrc, pull_packet, read_frame, write_frame
+from oracle.roce import ETHERTYPE_ROCE_V1, NEXT_BTH, RoceFrame, icrc, pull_packet, read_frame, write_frame
 from support.packets.roce_cases import OPCODES, packet_of, rows_of
 
 pytestmark = pytest.mark.kernel
@@ -175,8 +175,8 @@ def test_damaged_v1_is_refused() -> None:
     """Damaged packets behind the EtherType of RoCEv1 are read or refused; nothing else is raised."""
     for raw in mutants(9, 2000):
         v1 = bytearray(raw)
-        v1[12:14] = layout.ETHERTYPE_ROCE_V1.to_bytes(2, "big")
-        v1[20:21] = bytes([layout.NEXT_BTH])
+        v1[12:14] = ETHERTYPE_ROCE_V1.to_bytes(2, "big")
+        v1[20:21] = bytes([NEXT_BTH])
         assert isinstance(read_or_not(bytes(v1)), RoceError | RoceFrame)
 
 

@@ -76,10 +76,6 @@ class Deth:
 
 DETH = declare(Deth, "Datagram header", "InfiniBand 9.3.4")
 ROCE_PORT = 4791
-ETHERTYPE_ROCE_V1 = 0x8915
-"""RoCE without UDP: a global route header in the form of IPv6 takes the place of IP."""
-NEXT_BTH = 0x1B
-"""Next header of a global route header: a Base Transport Header follows."""
 ICRC_SIZE = 4
 HAS_RETH, HAS_ATOMIC, HAS_AETH, HAS_ATOMIC_ACK, HAS_IMMEDIATE, HAS_DETH, HAS_PAYLOAD, HAS_BTH = (
     1 << bit for bit in range(8)
