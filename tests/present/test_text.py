@@ -8,7 +8,7 @@ import pytest
 from hopscope.base.names import Names
 from hopscope.detect.records import FLOW
 from hopscope.present.events import all_wide, port_object, when, wide
-from hopscope.present.select import FlowFilter, ordered
+from hopscope.present.select import FlowFilter, highest_flows, order_of
 from hopscope.present.text import UnreadableError, network, parse_when, protocol
 from hopscope.wire.address import address
 
@@ -90,9 +90,9 @@ def test_pages_of_an_order_join(count: int) -> None:
     rows = np.zeros(count, FLOW)
     rows["flow_id"], rows["latency_latest"] = rng.permutation(count), rng.integers(0, 9, count)
     rows["state"] = rng.choice([0, 2], count)
-    whole = ordered(rows, "latency", True, 0, 1000)
-    paged = [row for at in range(0, count, 7) for row in ordered(rows, "latency", True, at, 7)]
-    assert [row["flow_id"] for row in paged] == whole["flow_id"].tolist()
+    whole = highest_flows(rows, "latency", 1000)
+    paged = [row for at in range(0, count, 7) for row in order_of(rows, "latency", True, at, 7).tolist()]
+    assert rows["flow_id"][paged].tolist() == whole["flow_id"].tolist()
     known = whole["latency_latest"][whole["state"] == 2]
     assert (np.diff(known.astype(int)) <= 0).all()
     assert (whole["state"][: len(known)] == 2).all()

@@ -18,9 +18,9 @@ from .queries import (
     SECONDS,
     SRC,
     WHERE_NODE,
+    counted_events,
     events,
     growth,
-    increase,
     newest,
     over_time,
     points,
@@ -68,7 +68,7 @@ _COUNTED = (
         "Packets that switches reported as dropped in this interval.",
         Plot.STAT,
         {
-            PROM: [increase("hopscope_events_total", 'kind="drop"')],
+            PROM: [counted_events("drop")],
             INFLUX: [value('count("sequence")', "int_event", "\"kind\" = 'drop'")],
             CLICK: [events("count() AS drops", "kind = 'drop'")],
         },
@@ -81,7 +81,7 @@ _COUNTED = (
         "Flows that took another path than before, in this interval.",
         Plot.STAT,
         {
-            PROM: [increase("hopscope_events_total", 'kind="path_change"')],
+            PROM: [counted_events("path_change")],
             INFLUX: [value('count("sequence")', "int_event", "\"kind\" = 'path_change'")],
             CLICK: [events("count() AS changes", "kind = 'path_change'")],
         },

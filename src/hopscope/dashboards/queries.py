@@ -42,9 +42,9 @@ def rate(metric: str, by: str, selector: str = "", legend: str = "") -> Query:
     return Query(f"sum by ({by}) (rate({metric}{{{selector}}}[$__rate_interval]))", legend)
 
 
-def increase(metric: str, selector: str = "") -> Query:
-    """Increase of a counter over the whole interval, in PromQL."""
-    return Query(f"sum(increase({metric}{{{selector}}}[$__range]))")
+def counted_events(kind: str) -> Query:
+    """Events of a kind over the whole interval, in PromQL."""
+    return Query(f'sum(increase(hopscope_events_total{{kind="{kind}"}}[$__range]))')
 
 
 def points(select: str, measurement: str, by: str = "", where: str = "", legend: str = "") -> Query:

@@ -111,11 +111,11 @@ class Lines:
 
         self._add(int(VARINT), where, self._column(values), 0, _VARINT)
 
-    def fixed(self, values: Column, where: Mask | None = None) -> None:
+    def fixed(self, values: Column) -> None:
         """A number as eight bytes, the lowest first."""
         from .rendering_kernel import FIXED
 
-        self._add(int(FIXED), where, self._column(values), 0, _FIXED)
+        self._add(int(FIXED), None, self._column(values), 0, _FIXED)
 
     @contextmanager
     def message(self, field: int, where: Mask | None = None) -> Iterator[None]:

@@ -42,9 +42,7 @@ class Acknowledgement:
     note: str
 
     def is_of(self, since_ns: int | None) -> bool:
-        """Whether it refers to the alarm that began at `since_ns` (None: before all
-        events that are known).
-        """
+        """Whether it refers to the alarm that began at `since_ns` (None: before all known events)."""
         return since_ns is None or self.time_ns >= since_ns
 
 

@@ -1,14 +1,12 @@
-"""Codes that log in a browser once. `hopscope open` makes one for anybody who may
-write to the data folder.
-"""
+"""Codes that log in a browser once. `hopscope open` makes one for a user who may write to the data folder."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 
 from .database import Database, Tables
+from .passwords import hash_secret
 
 CODE_SECONDS = 300
 """How long a code is valid."""
@@ -31,7 +29,7 @@ class Codes:
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM codes WHERE until_ns < ?", (now,))
             connection.execute(
-                "INSERT INTO codes VALUES (?, ?, ?)", (_hash(code), name, now + CODE_SECONDS * 10**9)
+                "INSERT INTO codes VALUES (?, ?, ?)", (hash_secret(code), name, now + CODE_SECONDS * 10**9)
             )
         return code
 
@@ -40,13 +38,9 @@ class Codes:
         Raises OperatorsError.
         """
         known = "FROM codes WHERE hash = ? AND until_ns >= ?"
-        values = _hash(code), time.time_ns()
+        values = hash_secret(code), time.time_ns()
         if not self._database.rows(f"SELECT 1 {known}", values):  # a wrong guess must not cost a write
             return None
         with self._database.transaction() as connection:
             found = connection.execute(f"DELETE {known} RETURNING name", values).fetchone()
         return found and str(found[0])
-
-
-def _hash(code: str) -> bytes:
-    return hashlib.sha256(code.encode("utf-8", "replace")).digest()

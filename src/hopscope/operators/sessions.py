@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Literal
 
 from ..settings.access import Role
 from .database import Database, OperatorsError, Tables
+from .passwords import hash_secret
 from .users import TABLES as USERS
 from .users import User
 
@@ -98,8 +98,8 @@ class Sessions:
             connection.execute(
                 "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    _hash(secret), secrets.token_hex(8), name, role, how, user and user.generation, address,
-                    agent[:200], now, now,
+                    hash_secret(secret), secrets.token_hex(8), name, role, how, user and user.generation,
+                    address, agent[:200], now, now,
                 ),
             )  # fmt: skip
         return secret
@@ -108,7 +108,7 @@ class Sessions:
         """The session with this secret id, or None if it has ended; this counts as a use. Raises
         OperatorsError.
         """
-        now, hashed = time.time_ns(), _hash(secret)
+        now, hashed = time.time_ns(), hash_secret(secret)
         rows = self._database.rows(f"SELECT {_FIELDS} {_ALIVE} AND s.hash = ?", (*self._since(now), hashed))
         if not rows:
             return None
@@ -136,8 +136,3 @@ class Sessions:
 
     def _since(self, now: int) -> tuple[int, int]:
         return now - self._idle_ns, now - self._most_ns
-
-
-def _hash(secret: str) -> bytes:
-    """A fast hash, which is enough for a secret of 256 random bits."""
-    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

@@ -38,9 +38,7 @@ class UserError(HopscopeError):
 
 @dataclass(frozen=True)
 class User:
-    """One user. `generation` is a random text that changes with the password, which
-    ends the user's sessions.
-    """
+    """One user. `generation` is a random text; it changes with the password, which ends the sessions."""
 
     name: str
     role: Role

@@ -298,24 +298,21 @@ class AlarmReader:
         return both[np.argsort(both["time_ns"], kind="stable")]
 
     def _confirmed(self, followed: OpenAlarms) -> list[OpenAlarm]:
-        """Copies of the alarms that the live state confirms, with its values; all alarms if there is no live
-        state.
-        Also the alarms in the live state that no event began, unless an event has just ended them.
+        """Copies of the alarms that the live state confirms, with its values, and of those in the live state
+        that no event began, unless an event has just ended them. Without a live state: of all alarms.
         """
         if not self._state.workers() and not len(self._state.labels.ports()):
             return [replace(place) for place in followed.places.values()]
         live = LiveAlarms(self._state, self._by_port)
         sure_ns, found, ended = time.time_ns() - _UNSURE_NS, [], []
         for place in followed.places.values():
-            seen = live.look(place.event, place.alarms.values())
-            if seen.value is not None and seen.at_ns >= (
-                place.since_ns or 0
-            ):  # else the value is from before the alarm
+            seen, since_ns = live.look(place.event, place.alarms.values()), place.since_ns or 0
+            if seen.value is not None and seen.at_ns >= since_ns:  # else it is from before the alarm
                 place.now = seen.value
                 place.see(seen.value)
             if place.since_ns is not None and seen.since_ns >= place.since_ns:
                 place.see(seen.highest)
-            if seen.alarmed is not False or (place.since_ns or 0) > sure_ns:
+            if seen.alarmed is not False or since_ns > sure_ns:
                 found.append(replace(place))
             else:
                 ended.append(place.key)

@@ -216,13 +216,15 @@ def in_network(rows: Records, side: str, text: str, name: str | None = None) -> 
     return found
 
 
-def ordered(rows: Records, by: str, descending: bool, offset: int, limit: int) -> Records:
-    """One page of FLOW rows, sorted by a name in FLOW_ORDER. By latency, flows without latency come last."""
-    return rows[order_of(rows, by, descending, offset, limit)]
+def highest_flows(rows: Records, by: str, limit: int) -> Records:
+    """The `limit` first FLOW rows, sorted by a name in FLOW_ORDER, the highest value first."""
+    return rows[order_of(rows, by, True, 0, limit)]
 
 
 def order_of(rows: Records, by: str, descending: bool, offset: int, limit: int) -> npt.NDArray[np.intp]:
-    """The indices of the rows that `ordered` returns; flows with equal values are sorted by id."""
+    """The indices of one page of FLOW rows, sorted by a name in FLOW_ORDER, and by id if values are equal. By
+    latency, flows without latency come last.
+    """
     field = FLOW_ORDER[by]
     if field == "latency_mean":
         key = rows["latency_sum"] / np.maximum(rows["latency_samples"], 1)

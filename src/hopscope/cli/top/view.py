@@ -20,7 +20,7 @@ from ...memory.region import RegionError
 from ...memory.ring import RingReader, attach_ring
 from ...present.collector_state import CollectorState, CounterSnapshot, Rates
 from ...present.events import ALARMING, event_cells, event_object, label, long_paths
-from ...present.select import EventFilter, ordered
+from ...present.select import EventFilter, highest_flows
 from ...present.units import duration, flow_text
 from ...runtime.pipeline.summary import LOST
 from ...wire.address import address
@@ -127,7 +127,7 @@ class TopView:
         flows = self._state.flows()
         known = flows["state"] & 2 != 0
         flows = flows[known if self._filter.flow is None else known & self._filter.flow.mask(flows)]
-        for row in ordered(flows, self._screen.order, descending=True, offset=0, limit=rows * 4):
+        for row in highest_flows(flows, self._screen.order, rows * 4):
             nodes = self._state.hops_of(row)["node_id"].tolist()
             if self._filter.nodes and not set(nodes) & set(self._filter.nodes):
                 continue

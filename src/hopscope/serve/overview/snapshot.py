@@ -17,7 +17,7 @@ from ...detect.records import FLOW, KIND_AT, PLACE, ROUTINE, Kind, Metric, PortK
 from ...memory.snapshot import rows_at, rows_where
 from ...present.collector_state import LimitsInForce
 from ...present.feed import Cursor
-from ...present.select import ordered
+from ...present.select import highest_flows
 from ...wire.records import Records
 from ..context import Context
 from ..models import collector as c
@@ -282,7 +282,7 @@ class Poller:
         }
         flows = state.flows()
         recent = rows_where(flows, now_ns - flows["last_ns"] < _LIVELY_NS)
-        slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)
+        slowest = highest_flows(recent if len(recent) else flows, "latency", SLOW_FLOWS)
         if time.monotonic() > self._slow_due:
             self._slow_due = time.monotonic() + 1.8 * PERIOD_SECONDS
             self._slow = self._read_slow(slowest)
