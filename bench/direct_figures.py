@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from harness import (
     direct_success,
 )
 from harness.common import Bench
-from harness.figures import Sheet, keep, put_table
+from harness.figures import Sheet, chosen, make
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "direct"
@@ -51,17 +50,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, help="folder; default docs/images/direct, --quick: bench/out")
 
 
-def chosen(only: str | None) -> list[str]:
+def asked(only: str | None) -> list[str]:
     """Names of the figures that were asked for."""
-    every = {**SHARES, **RATES}
     if only is None:
-        return list(every)
-    names: list[str] = []
-    for name in only.split(","):
-        names += {"shares": list(SHARES), "rates": list(RATES)}.get(name.strip(), [name.strip()])
-    if wrong := [name for name in names if name not in every]:
-        raise SystemExit(f"no figure {', '.join(wrong)}; there are {', '.join(every)}")
-    return names
+        return [*SHARES, *RATES]
+    groups = {"shares": list(SHARES), "rates": list(RATES)}
+    return [name for word in only.split(",") for name in groups.get(word.strip(), [word])]
 
 
 def main() -> None:
@@ -73,22 +67,7 @@ def main() -> None:
         "networks and NICs; figures of 100 million flows, which do not fit into memory, are made at 1:10.",
         arguments,
     )
-    names, sheets = chosen(args.only), []
-    folder = args.output or (ROOT / "bench" / "out" if bench.quick else DOCS)
-    for name in names:
-        start = time.perf_counter()
-        sheet = {**SHARES, **RATES}[name](bench.quick)
-        sheet.save(folder)
-        sheets.append(sheet)
-        bench.say(f"{name}: {sheet.title}")
-        for one in sheet.stated:
-            bench.say(
-                f"    {one.what}: paper {one.paper}, ours {one.ours}{'; ' + one.word if one.word else ''}"
-            )
-        bench.row({"figure": name}, time.perf_counter() - start, "s", f"{len(sheet.rows)} rows")
-    rows = keep(folder, sheets)
-    if folder == DOCS and PAGE.exists():
-        put_table(PAGE, rows)
+    make(bench, chosen(asked(args.only), {**SHARES, **RATES}), args.output, DOCS, PAGE)
 
 
 if __name__ == "__main__":

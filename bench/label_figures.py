@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from harness import label_coverage, label_packets, label_pro, label_systems
 from harness.common import Bench
-from harness.figures import Sheet, keep, put_table
+from harness.figures import Sheet, chosen, make
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "label"
@@ -49,23 +48,8 @@ def main() -> None:
         "bmv2: switches here take only the time of their pipeline; only links and queues delay packets.",
         arguments,
     )
-    names = [name.strip() for name in args.only.split(",")] if args.only else list(FIGURES)
-    if wrong := [name for name in names if name not in FIGURES]:
-        raise SystemExit(f"no figure {', '.join(wrong)}; there are {', '.join(FIGURES)}")
-    folder = args.output or (ROOT / "bench" / "out" if bench.quick else DOCS)
-    for name in names:
-        start = time.perf_counter()
-        sheet = FIGURES[name](bench.quick)
-        sheet.save(folder)
-        rows = keep(folder, [sheet])
-        bench.say(f"{sheet.title}")
-        for one in sheet.stated:
-            word = f"; {one.word}" if one.word else ""
-            known = f"paper {one.paper or '-'}, authors {one.authors or '-'}"
-            bench.say(f"    {one.what}: {known}, ours {one.ours}{word}")
-        bench.row({"figure": name}, time.perf_counter() - start, "s", f"{len(sheet.rows)} rows")
-    if folder == DOCS:
-        put_table(PAGE, rows)
+    names = args.only.split(",") if args.only else FIGURES
+    make(bench, chosen(names, FIGURES), args.output, DOCS, PAGE)
 
 
 if __name__ == "__main__":

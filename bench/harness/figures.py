@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from .common import Bench
 
 STYLE: Any = {
     "font.size": 10,
@@ -95,15 +98,48 @@ def shares(values: Sequence[float], digits: int = 1) -> str:
     return ", ".join(f"{100 * value:.{digits}f}" for value in values) + " %"
 
 
-def keep(folder: Path, sheets: Sequence[Sheet]) -> list[dict[str, str]]:
-    """Write the stated numbers of these sheets into stated.csv, beside those of others; all of them."""
+def make(
+    bench: Bench, figures: Mapping[str, Callable[[bool], Sheet]], output: Path | None, docs: Path, page: Path
+) -> None:
+    """Make these figures and print the papers' numbers beside ours; those of `docs` also in the page's table.
+
+    They go into `output`, or else into `docs`, with --quick into bench/out.
+    """
+    folder = output or (Path(__file__).parents[1] / "out" if bench.quick else docs)
+    rows: list[dict[str, str]] = []
+    for name, figure in figures.items():
+        start = time.perf_counter()
+        sheet = figure(bench.quick)
+        sheet.save(folder)
+        rows = _keep(folder, sheet)
+        bench.say(f"{name}: {sheet.title}")
+        for one in sheet.stated:
+            authors = f", authors {one.authors}" if one.authors else ""
+            word = f"; {one.word}" if one.word else ""
+            bench.say(f"    {one.what}: paper {one.paper or '-'}{authors}, ours {one.ours}{word}")
+        bench.row({"figure": name}, time.perf_counter() - start, "s", f"{len(sheet.rows)} rows")
+    if folder == docs and page.exists():
+        _put_table(page, rows)
+
+
+def chosen(
+    names: Iterable[str], figures: Mapping[str, Callable[[bool], Sheet]]
+) -> dict[str, Callable[[bool], Sheet]]:
+    """The figures with these names."""
+    names = [name.strip() for name in names]
+    if wrong := [name for name in names if name not in figures]:
+        raise SystemExit(f"no figure {', '.join(wrong)}; there are {', '.join(figures)}")
+    return {name: figures[name] for name in names}
+
+
+def _keep(folder: Path, sheet: Sheet) -> list[dict[str, str]]:
+    """Write a sheet's stated numbers into stated.csv, beside those of others; all of them."""
     path = folder / "stated.csv"
     kept: list[dict[str, str]] = []
     if path.exists():
         with path.open(newline="") as file:
-            kept = [row for row in csv.DictReader(file) if row["figure"] not in {one.name for one in sheets}]
-    for sheet in sheets:
-        kept += [{"figure": sheet.name} | asdict(one) for one in sheet.stated]
+            kept = [row for row in csv.DictReader(file) if row["figure"] != sheet.name]
+    kept += [{"figure": sheet.name} | asdict(one) for one in sheet.stated]
     kept.sort(key=lambda row: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", row["figure"])])
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, _columns(kept), lineterminator="\n", extrasaction="ignore")
@@ -118,7 +154,7 @@ def _columns(rows: Sequence[dict[str, str]]) -> list[str]:
     return names if any(row.get("authors") for row in rows) else [n for n in names if n != "authors"]
 
 
-def put_table(page: Path, rows: Sequence[dict[str, str]]) -> None:
+def _put_table(page: Path, rows: Sequence[dict[str, str]]) -> None:
     """Replace the table between `<!-- stated -->` and `<!-- end -->` of a page."""
     columns = _columns(rows)
     titles = {"authors": "authors' data", "word": ""}
