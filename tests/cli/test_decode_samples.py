@@ -168,6 +168,7 @@ def test_replay_counts_what_a_listener_counts(mixed: Path, tmp_path: Path) -> No
     assert [(one["node"]["id"], one["port"]["id"], one["value"]) for one in links] == [(7, 5, 800)]
     assert sum(one["kind"] == Kind.DROP.label for one in events) == 2
     text = hopscope("replay", mixed, *SMALL)
+    assert text.stdout.startswith("received   7 reports, those of samples included, in 9 frames")
     assert "sampled    4 samples of sFlow, 2 flow records of IPFIX and NetFlow 9\n" in text.stdout
     assert "1 data set of IPFIX or NetFlow 9 not read" in text.stderr
 

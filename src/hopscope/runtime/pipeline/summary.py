@@ -41,13 +41,15 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
     rejected = family(counters, "rejected_reports_total")
     events = family(counters, "events_total")
     packets = f" ({found:,} of them packets with telemetry)" if (found := counters["packets_total"]) else ""
+    samples = sum(family(counters, "sflow_samples_total").values())
+    records = counters["ipfix_records_total.flow"]
+    if samples or records:
+        packets += ", those of samples included,"
     lines = [
         f"received   {plural(counters['reports_total'], 'report')}{packets} in "
         f"{plural(counters['frames_total'], 'frame')} ({counters['frame_bytes_total']:,} bytes), "
         f"{plural(counters['hops_total'], 'hop')}"
     ]
-    samples = sum(family(counters, "sflow_samples_total").values())
-    records = counters["ipfix_records_total.flow"]
     if samples or records:
         lines.append(
             f"sampled    {plural(samples, 'sample')} of sFlow, {plural(records, 'flow record')} of IPFIX and "
