@@ -201,6 +201,34 @@ def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytes
         assert sum(read) <= 2 * SORTED // CHUNK
 
 
+@pytest.mark.parametrize("more", [0, CHUNK, 3 * CHUNK - 1])
+def test_the_newest_events_of_a_large_segment_are_in_two_chunks(
+    folder: Path, make_events: Callable[..., Events], monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """They are in sequence, so a page of them reads only these; those of a segment that is sorted at once are
+    in all its chunks.
+    """
+    read: list[int] = []
+    search = page.Page.search
+
+    def counted(self: page.Page, snapshot: Any, *more: Any) -> None:
+        read.append(len(snapshot.parts))
+        search(self, snapshot, *more)
+
+    monkeypatch.setattr(page.Page, "search", counted)
+    events = make_events(2 * SORTED + more, seed=3)
+    events["time_ns"], events["hop"] = 10**18 + np.arange(len(events)), 0
+    write_segment(folder, numbered(events[:SORTED], 0, 0))
+    for expected, count in ((SORTED // CHUNK, SORTED), (2, len(events))):
+        if count > SORTED:
+            write_segment(folder, numbered(events, 0, 0))
+        with History(folder) as history:
+            newest = np.arange(count - 1, count - 41, -1)
+            assert history.events(limit=40)["sequence"].tolist() == newest.tolist()
+        assert read == [expected]
+        read.clear()
+
+
 def test_a_port_of_a_node_is_looked_for_as_such(folder: Path) -> None:
     """Nodes 1 and 2 and ports 1 and 2 are in every chunk, port 2 of node 2 in the first one of those sorted
     together, port 1 of node 1 nowhere. An index without ports of nodes leaves out none of them.
@@ -301,9 +329,11 @@ def test_a_merged_segment_has_an_index(folder: Path, make_events: Callable[..., 
 
 
 def test_events_of_a_flow_or_a_rare_port_are_together(folder: Path) -> None:
-    """Of each SORTED events, those of a flow are in few chunks, and so are those of a port that has few."""
+    """Of each SORTED events, those of a flow are in few chunks, and so are those of a port that has few; only
+    the last chunk has events of all.
+    """
     rng = np.random.default_rng(1)
-    events = np.zeros(2 * SORTED, EVENT)
+    events = np.zeros(2 * SORTED + CHUNK, EVENT)
     events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
     events["time_ns"], events["value"] = np.arange(len(events)), np.arange(len(events))
     flows = rng.integers(0, 2**64, 8, dtype=np.uint64)
@@ -320,9 +350,9 @@ def test_events_of_a_flow_or_a_rare_port_are_together(folder: Path) -> None:
     def chunks(filters: Filters) -> int:
         return len(list(index.parts(criteria_of(filters))))
 
-    assert max(chunks({"flow": Flow(flow_id=int(flow))}) for flow in flows) <= 6
-    assert chunks({"nodes": [1], "ports": [9]}) <= 4
-    assert chunks({"nodes": [1], "ports": [0]}) == 2 * SORTED // CHUNK
+    assert max(chunks({"flow": Flow(flow_id=int(flow))}) for flow in flows) <= 7
+    assert chunks({"nodes": [1], "ports": [9]}) <= 5
+    assert chunks({"nodes": [1], "ports": [0]}) == 2 * SORTED // CHUNK + 1
     with History(folder) as history:
         for flow in flows.tolist():
             got = history.events(limit=None, flow=Flow(flow_id=flow))["value"]

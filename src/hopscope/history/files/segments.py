@@ -300,12 +300,20 @@ def first_line(error: BaseException) -> str:
 def _write(target: SegmentFile, runs: Iterable[Records], times: tuple[int, int] | None = None) -> None:
     """Write a segment and its index. `runs`: its events in sequence, SORTED_EVENTS at a time, at the end
     fewer. `times` as in `write_parquet`.
+
+    The newest events of a large segment, up to two chunks of its last run, stay in sequence: a page of the
+    newest events takes 19 ms of CPU time instead of 43, and one of a switch 21 instead of 56, for 1 % more
+    bytes of a million events.
     """
     index = IndexWriter()
+    is_large = target.last - target.first >= SORTED_EVENTS
 
     def batches() -> Iterator[list[Column]]:
         for run in runs:
-            order = order_by_flow(run)
+            count = len(run)
+            if is_large and run["sequence"][-1] == target.last:
+                count = max(0, count // CHUNK_EVENTS - 1) * CHUNK_EVENTS
+            order = np.append(order_by_flow(run[:count]), np.arange(count, len(run), dtype=np.uint64))
             for begin in range(0, len(run), CHUNK_EVENTS):
                 events = run.take(order[begin : begin + CHUNK_EVENTS])
                 index.add(events)

@@ -38,6 +38,8 @@ _MARGIN = 1.25
 """So many times more parts are read than have the missing rows on average: another query would cost more."""
 _MAX_PARTS = 512
 _ALL = 2**62
+_RARE = 4
+"""If the index of a segment leaves less than one of so many chunks, they are expected to have few rows."""
 _LISTED = 1000
 """Up to this many rows of a segment are fetched by a list, so that DuckDB skips the chunks between them."""
 _FETCHED = NAMES.replace(" src,", " NULL AS src,").replace(" dst,", " NULL AS dst,")
@@ -80,15 +82,13 @@ class Page:
     def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         """Batches of a snapshot's parts, until the remaining parts cannot have a row of the page.
 
-        The first batch is one part of a journal, or as many parts of segments as are sorted together, which
-        all may have the newest events. Each further batch has _GROWTH times as many parts as the one before;
-        or, if that one had rows, as many as are expected to have the missing rows.
+        Each batch after the first one has _GROWTH times as many parts as the one before; or, if that one had
+        rows, as many as are expected to have the missing rows.
         """
         self._keys = np.empty(0, _KEY)
         both: list[Part | JournalPart] = [*snapshot.parts, *snapshot.fresh]
         parts = sorted(both, key=self._best)
-        sorted_together = SORTED_EVENTS // CHUNK_EVENTS if parts and isinstance(parts[0], Part) else 1
-        begin, size = 0, _ALL if self._limit == _ALL else sorted_together
+        begin, size = 0, _ALL if self._limit == _ALL else _first_size(parts)
         end = size
         while begin < len(parts) and not (begin and self._is_complete(parts[begin])):
             batch, before = parts[begin:end], len(self._keys)
@@ -191,6 +191,21 @@ def _have(sequences: Sequences, events: Records) -> npt.NDArray[np.bool_]:
             sequences.between(int(events["shard"][0]), int(first), int(first) + len(events) - 1) - first
         ] = True
     return found
+
+
+def _first_size(parts: list[Part | JournalPart]) -> int:
+    """How many parts to read first: one of a journal, or those that may have the first row of all; at least
+    two, because the last part of a segment may be short, and at most as many as are sorted together. If the
+    rows are rare, always as many.
+    """
+    if not parts or isinstance(parts[0], JournalPart):
+        return 1
+    first, parts = parts[0], parts[: SORTED_EVENTS // CHUNK_EVENTS]
+    segments = {part.segment for part in parts if isinstance(part, Part)}
+    chunks = sum((segment.last - segment.first) // CHUNK_EVENTS + 1 for segment in segments)
+    if len(parts) * _RARE < chunks:
+        return len(parts)
+    return max(2, sum(part.newest >= first.oldest and part.oldest <= first.newest for part in parts))
 
 
 def _end(parts: list[Part | JournalPart], end: int) -> int:
