@@ -24,7 +24,6 @@ from typing import Any
 from ...base.kernels.jit import U64, inlined, prefetch
 from .event_kernel import NOT_FOUND, hash_report
 from .flow_cache_kernel import INLINE, POOL, ROW_WORDS, WAY, hop_at, match, tag_of
-from .path_kernel import NODE_ID
 
 AHEAD = U64(4)
 """Reports between the prefetch of a flow and its use.
@@ -61,19 +60,16 @@ def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hash
 
 
 @inlined
-def prefetch_ports(
-    reports: Any, i: Any, hops: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any
-) -> None:
+def prefetch_ports(reports: Any, i: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any) -> None:
     """Prefetch the queues and egress ports that the hops of report i's flow had last, and its later hops."""
     way = hashes[SLOTS + (i & SLOT)]
-    count = U64(reports[i].hop_count)
-    if way != NOT_FOUND and count:
+    if way != NOT_FOUND:
         f = (hashes[i & SLOT] & (U64(len(tags)) // ROW_WORDS - U64(1))) * WAY + way
-        if hops[U64(reports[i].first_hop)].present != NODE_ID:
-            for h in range(min(count, INLINE)):
-                state = states[f * INLINE + U64(h)]
-                prefetch(ports, U64(state.queue_slot), U64(0))
-                prefetch(ports, U64(state.port_slot), U64(0))
+        for h in range(min(U64(reports[i].hop_count), INLINE)):
+            state = states[f * INLINE + U64(h)]
+            prefetch(ports, U64(state.queue_slot), U64(0))
+            prefetch(ports, U64(state.port_slot), U64(0))
+        count = U64(reports[i].hop_count)
         if count > INLINE:
             at = hop_at(f, INLINE, U64(flows[f].pool_block), U64(len(flows)) * INLINE)
             if at != NOT_FOUND:
@@ -95,14 +91,14 @@ def prefetch_first(
 
 @inlined
 def prefetch_next(
-    reports: Any, i: Any, hops: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any, keys: Any
+    reports: Any, i: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any, keys: Any
 ) -> None:
     """Before every AHEADth report: prefetch the ports of the next AHEAD reports, the flows of the AHEAD
     reports after them, and the rows of tags of the AHEAD reports after those.
     """
     total = U64(len(reports))
     for k in range(i, min(i + AHEAD, total)):
-        prefetch_ports(reports, U64(k), hops, tags, flows, states, ports, hashes)
+        prefetch_ports(reports, U64(k), tags, flows, states, ports, hashes)
     for k in range(i + U64(2) * AHEAD, min(i + U64(3) * AHEAD, total)):
         prefetch_row(reports, U64(k), tags, hashes, keys)
     for k in range(i + AHEAD, min(i + U64(2) * AHEAD, total)):

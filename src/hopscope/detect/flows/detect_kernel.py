@@ -112,7 +112,7 @@ def steady_reports(
     i = U64(start)
     while i < total:
         if (i - base) & (AHEAD - U64(1)) == U64(0):
-            prefetch_next(reports, i, hops, tags, flows, states, ports, hashes, knobs)
+            prefetch_next(reports, i, tags, flows, states, ports, hashes, knobs)
         stop = min(i + AHEAD - ((i - base) & (AHEAD - U64(1))), total)
         while i < stop:
             hashed, way = hashes[i & SLOT], hashes[SLOTS + (i & SLOT)]

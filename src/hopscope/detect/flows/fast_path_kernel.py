@@ -97,8 +97,8 @@ def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds
 @inlined
 def are_bare(states: Any, at: Any, hops: Any, first: Any, m: Any) -> Any:
     """Whether the `m` hops from `first` on are the stored ones from `at` on, and have a node id each and
-    nothing else that detection compares or writes. Detection of a report of 3 such hops takes 33 ns instead
-    of 47, of 6 hops 44 instead of 71.
+    nothing else that detection compares or writes. Detection of a report of 3 such hops takes 34 ns instead
+    of 46, of 6 hops 45 instead of 71.
     """
     for h in range(m):
         hop, state = hops[first + h], states[at + h]
