@@ -76,7 +76,7 @@ def test_a_folder_of_a_later_version(tmp_path: Path) -> None:
 
 def test_a_folder_that_another_collector_holds(collector: Callable[..., Any]) -> None:
     """The second one is refused with the first one's pid, and does not disturb it."""
-    one = collector()
+    one = collector("--no-serve")
     one.start()
     said = refusal(*collect(one.data), process=True)
     assert f"is used by another collector (pid {one.process.pid})" in said

@@ -25,8 +25,8 @@ from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(900)]
 
-ROUNDS = 20 if os.environ.get("ALL") else 12
-"""`make test ALL=1` kills five of each, not three."""
+ROUNDS = 20 if os.environ.get("ALL") else 8
+"""`make test ALL=1` kills five of each, not two."""
 FLAGS = (
     "--no-serve",
     *("--set", "detect.thresholds.hop_latency.change=1"),

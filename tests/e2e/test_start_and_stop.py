@@ -30,7 +30,7 @@ def test_what_is_in_the_socket_at_the_end_is_taken(
     collector: Callable[..., Any], load: Callable[..., Any]
 ) -> None:
     """SIGTERM right after the last datagram: every report is in the summary, every event in history."""
-    one = collector("--set", "detect.enabled=false")
+    one = collector("--no-serve", "--set", "detect.enabled=false")
     one.start()
     sender = UdpSender("127.0.0.1", one.port)
     sender.send(encode_reports(load().batch(3000), link=Link.UDP_PAYLOAD))
