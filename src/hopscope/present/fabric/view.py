@@ -135,63 +135,93 @@ def view_object(
     """The view as JSON: `structure`, unless `known` is its version, and `values` in the order of the
     structure.
     """
-    rows, shape, size = network.snapshot.rows, network.shape, len(view.nodes)
+    rows, size = network.snapshot.rows, len(view.nodes)
     value = rows["highest"][:, METRICS.index(metric)]
     hot = hot_places(rows, metric, limit)
     above = value > (0 if metric == "drops" else np.inf if limit is None else limit)
     start = _shown_at(view, network.start)
-    end = _shown_at(view, network.end)
-    inner = np.flatnonzero((start != NONE) & (end != NONE) & (start != end))
-    left_off = max(0, len(inner) - MOST_LINKS)
-    if left_off:
-        inner = np.sort(inner[np.argsort(np.nan_to_num(value[inner], nan=-1))[left_off:]])
-    both = view.single[start[inner]] & view.single[end[inner]]
-    of_port = parts_of(rows["place"])[1]
-    port = np.where(both, of_port[inner], NONE)
-    keys, link = np.unique((start[inner] * size + end[inner]) << _PORT_BITS | port + 1, return_inverse=True)
-    ours, with_port = start != NONE, of_port != UNKNOWN
+    links = _links(network, view, start, value)
+    inner, link, count = links.places, links.of_places, len(links.start)
+    ours, with_port = start != NONE, parts_of(rows["place"])[1] != UNKNOWN
     outer = ours & with_port & (network.end == NONE)
-    version = sha256(
-        b"".join(
-            array.tobytes() for array in (shape.nodes, shape.layer, view.of, keys, network.start, network.end)
-        )
-    ).hexdigest()[:16]
-    structure = None
-    if version != known:
-        columns: dict[str, Any] = {
-            "from": (keys >> _PORT_BITS) // max(1, size),
-            "to": (keys >> _PORT_BITS) % max(1, size),
-            "count": np.bincount(link, minlength=len(keys)),
-        }
-        ports = [None if port == NONE else port for port in ((keys & (1 << _PORT_BITS) - 1) - 1).tolist()]
-        structure = {
-            "layers": list(shape.layers),
-            "pods": list(shape.pods),
-            "nodes": _nodes(network, view, names, np.bincount(start[outer], minlength=size)),
-            "links": {name: column.tolist() for name, column in columns.items()} | {"port": ports},
-        }
-    flows = np.bincount(link, weights=rows["flows"][inner], minlength=len(keys))
+    version = _version(network, view, links)
+    flows = np.bincount(link, weights=rows["flows"][inner], minlength=count)
     return {
         "version": version,
-        "structure": structure,
+        "structure": None if version == known else _structure(network, view, names, links, start[outer]),
         "values": {
             "nodes": _worst(start[ours], value[ours], size),
             "nodes_hot": np.bincount(start[ours & hot], minlength=size).tolist(),
             "hosts": _worst(start[outer], value[outer], size),
             "hosts_hot": np.bincount(start[outer & hot], minlength=size).tolist(),
-            "links": _worst(link, value[inner], len(keys)),
-            "links_hot": np.bincount(link[hot[inner]], minlength=len(keys)).tolist(),
+            "links": _worst(link, value[inner], count),
+            "links_hot": np.bincount(link[hot[inner]], minlength=count).tolist(),
             "links_flows": flows.astype(np.int64).tolist(),
             "cells": _cell_values(network, view, value),
         },
-        "highest": next(iter(_worst(np.zeros(len(value), np.int64), value, 1))),
+        "highest": _worst(np.zeros(len(value), np.int64), value, 1)[0],
         "hot": int(hot.sum()),
         "above": int(above.sum()),
-        "switches": len(shape.nodes),
+        "switches": len(network.shape.nodes),
         "ports": int(with_port.sum()),
-        "left_off": left_off,
+        "left_off": links.left_off,
         "switches_left_off": network.snapshot.left_off,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """The links between the nodes of a view: one for each port of a switch, or for all ports from a node to
+    another if either of them is several switches.
+    """
+
+    start: Ints
+    """The node at which each link begins."""
+    end: Ints
+    port: Ints
+    """NONE: several."""
+    places: Ints
+    """Rows of the places of links."""
+    of_places: Ints
+    """The link of each of these places."""
+    left_off: int
+    """Places that are left off, because there are more than MOST_LINKS."""
+
+
+def _links(network: Network, view: Shown, start: Ints, value: npt.NDArray[np.float64]) -> _Links:
+    """`start`: the node of the view that has each place; `value`: by which places are left off."""
+    size, end = max(1, len(view.nodes)), _shown_at(view, network.end)
+    inner = np.flatnonzero((start != NONE) & (end != NONE) & (start != end))
+    left_off = max(0, len(inner) - MOST_LINKS)
+    if left_off:
+        inner = np.sort(inner[np.argsort(np.nan_to_num(value[inner], nan=-1))[left_off:]])
+    both = view.single[start[inner]] & view.single[end[inner]]
+    port = np.where(both, parts_of(network.snapshot.rows["place"])[1][inner], NONE)
+    keys, link = np.unique((start[inner] * size + end[inner]) << _PORT_BITS | port + 1, return_inverse=True)
+    ends, port = keys >> _PORT_BITS, (keys & (1 << _PORT_BITS) - 1) - 1
+    return _Links(ends // size, ends % size, port, inner, link, left_off)
+
+
+def _structure(network: Network, view: Shown, names: Names, links: _Links, hosts: Ints) -> dict[str, Any]:
+    """Nodes and links without values, as JSON. `hosts`: the node of each port that leads to no switch."""
+    return {
+        "layers": list(network.shape.layers),
+        "pods": list(network.shape.pods),
+        "nodes": _nodes(network, view, names, np.bincount(hosts, minlength=len(view.nodes))),
+        "links": {
+            "from": links.start.tolist(),
+            "to": links.end.tolist(),
+            "count": np.bincount(links.of_places, minlength=len(links.start)).tolist(),
+            "port": [None if port == NONE else port for port in links.port.tolist()],
+        },
+    }
+
+
+def _version(network: Network, view: Shown, links: _Links) -> str:
+    """A hash of all that the structure is made from."""
+    of_network = (network.shape.nodes, network.shape.layer, network.start, network.end)
+    parts = (*of_network, view.of, links.start, links.end, links.port)
+    return sha256(b"".join(array.tobytes() for array in parts)).hexdigest()[:16]
 
 
 def _shown_at(view: Shown, switches: Ints) -> Ints:
