@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -21,8 +20,6 @@ import numpy as np
 
 from harness.collector import memory_bytes
 from harness.common import Bench
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.export.counters import read_counters
 from hopscope.export.positions import Positions

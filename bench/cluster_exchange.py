@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,8 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from harness.common import Bench, median, seconds_of
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.cluster.postcards.blocks import BlockWriter, read_block
 from hopscope.cluster.postcards.slots import SlotTable, slot_owners
 from hopscope.detect.counters import counters_of

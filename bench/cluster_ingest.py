@@ -15,8 +15,6 @@ from pathlib import Path
 
 from harness.collector import cpu_ns
 from harness.common import Bench, median
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.fabric.load import Load
 from hopscope.present.collector_state import CollectorState

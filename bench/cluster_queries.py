@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -21,8 +20,6 @@ import httpx
 import numpy as np
 
 from harness.common import Bench
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.cluster.connection import MEMBER, MORE, Connection
 from hopscope.cluster.membership.members import MemberRecord, Registration

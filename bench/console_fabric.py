@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,8 +13,6 @@ from hopscope.fabric.topology import parse_topology
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.fabric.live import LiveFabric
 from hopscope.present.fabric.view import network_of, shown, view_object
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.events.fabric_state import FabricCollector
 
 CASES = (("leaf-spine:4x16", 2_000), ("fat-tree:16", 20_000), ("fat-tree:32", 100_000))

@@ -24,8 +24,6 @@ from harness.common import Bench, median
 from harness.console_fabric import CHANGED, SWITCHES, ConsoleFabric
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.runtime.supervisor.process import Supervisor
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.processes.browser import PROGRAMS, Browser, Chromium
 
 FLOWS = 100_000

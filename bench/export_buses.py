@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +12,6 @@ from typing import Any
 
 from harness import exports
 from harness.common import Bench
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.events.event_make import Events, random_events
 from support.servers.bus_make import bus_sender
 from support.servers.redis_server import RedisServer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,6 @@ from hopscope.export.databases.influx import Influx
 from hopscope.export.destination import Context
 from hopscope.export.sender import Sender
 from hopscope.settings.destinations.databases.influx import InfluxSettings
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.events.event_make import Events, random_events
 from support.servers.server_process import InfluxServer, VictoriaMetrics
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import signal
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -15,8 +14,6 @@ from pathlib import Path
 from harness.collector import memory_bytes
 from harness.common import Bench
 from harness.outage_servers import CASES, NAME, Outage, running
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.base.process.control_client import ControlError
 from hopscope.export.counters import read_counters
 from hopscope.export.positions import Positions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -12,16 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
 
 from harness import exports
 from harness.common import Bench
 from hopscope.base.names import Names
 from hopscope.export.block import EventBlock
 from hopscope.export.otlp.log_records import LogEncoder
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
-
 from support.events.event_make import Events, random_events
 from support.servers.bus_make import bus_sender
 from support.servers.otlp_receiver import Rotel

@@ -16,8 +16,6 @@ import numpy as np
 
 from harness import exports
 from harness.common import Bench
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.events.event_make import Events, random_events
 from support.events.event_rows import table_sender
 from support.servers.clickhouse_server import ClickHouseServer, ClickHouseToday

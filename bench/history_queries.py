@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +15,6 @@ import numpy.typing as npt
 from harness.common import Bench
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History, Table
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.events.event_make import Events, random_events
 
 SEGMENT = 1_000_000

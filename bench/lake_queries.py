@@ -25,8 +25,6 @@ from hopscope.lake.reader import LakeReader
 from hopscope.lake.sql import LakeSql
 from hopscope.settings.lake import LakeSettings
 from hopscope.wire.address import address
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.events.event_make import Events
 from support.servers.postgres_server import PostgresServer
 from support.servers.s3_server import S3Server

@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from harness.common import Bench
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.catalog import Lake, create
 from hopscope.lake.check import check

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -17,8 +16,6 @@ import pytest
 from harness.common import Bench
 from harness.label_runs import mean, measure
 from hopscope.labels.records import Chance
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.testbed.namespaces import delete
 from hopscope.wire.label.codec import read_blocks
 from hopscope.wire.label.layout import LABEL_PORT, LabelItem

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from harness.common import Bench
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.switch.layout import SwitchCount
 from hopscope.switch.program import SwitchProgram
 from hopscope.switch.settings import SwitchSettings

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from hopscope.export.buses.format import read_block
 from support.servers.clickhouse_server import ClickHouse, ClickHouseServer, ClickHouseToday
 from support.servers.postgres_server import PostgresServer
