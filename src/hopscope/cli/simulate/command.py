@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ...base.errors import HopscopeError
+from ...base.quantities import bit_rate
 from ..options.declare import Options, option
 from ..options.network import NetworkOptions
 from ..output.printer import Summary
@@ -138,14 +139,10 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
 
 
 def parse_rate(text: str) -> int:
-    """Bit/s, from `1G`, `2.5G`, `100M` or a number. Raises HopscopeError."""
-    factor = {"K": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:].upper(), 0)
-    try:
-        rate = round(float(text[:-1]) * factor) if factor else int(text)
-    except (ValueError, OverflowError):
-        rate = 0
+    """Bit/s, from a rate as `base.quantities.bit_rate` reads it. Raises HopscopeError."""
+    rate = round(bit_rate("--link-rate", text))
     if rate < 1000:
-        raise HopscopeError(f"link rate: found {text!r}, expected at least 1K bit/s, such as 100M, 1G or 10G")
+        raise HopscopeError(f"--link-rate {text}: expected at least 1K bit/s, such as 100M, 1G or 10G")
     return rate
 
 
