@@ -37,7 +37,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "images" / "sink"
 FIRST_SOURCE = 10 << 24
 """Source address of the first flow; they follow each other."""
 DEVIATIONS = 4.0
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 """Flows a row that the figure shows."""
 Numbers = npt.NDArray[np.int64]
 

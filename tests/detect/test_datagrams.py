@@ -9,8 +9,8 @@ import pytest
 
 from hopscope.detect.evidence import layout
 from hopscope.detect.evidence.datagrams import (
-    LEAST_BYTES,
-    MOST_DIALECTS,
+    MAX_DIALECTS,
+    MIN_BYTES,
     DatagramReader,
     DatagramWriter,
     attach_ring,
@@ -55,7 +55,7 @@ def test_each_report_leads_to_its_datagram() -> None:
     region = create_ring(None, 1)
     writer, reader = DatagramWriter(region, WORKER), reader_of(region)
     dice = np.random.default_rng(1)
-    raws = [dice.bytes(length) for length in (*range(70), 127, 128, 129, 1472, 9000, layout.MOST_BYTES)]
+    raws = [dice.bytes(length) for length in (*range(70), 127, 128, 129, 1472, 9000, layout.MAX_BYTES)]
     reports = [0, *range(len(raws) - 1)]
     frames, batch = batch_of(raws, 1000, reports)
     writer.hold(frames, batch, "spec")
@@ -92,7 +92,7 @@ def test_the_oldest_are_overwritten_and_never_mixed(tmp_path: Path) -> None:
         frames, batch = batch_of(raws, turn)
         writer.hold(frames, batch, f"dialect {turn // 20}")
         held += zip(batch.reports["packet"].tolist(), raws, strict=True)
-    room, found = LEAST_BYTES, 0
+    room, found = MIN_BYTES, 0
     gone = False
     for number, raw in reversed(held):
         one = reader.find(number)
@@ -110,7 +110,7 @@ def test_what_is_in_no_ring_is_not_found() -> None:
     region = create_ring(None, 1)
     reader = reader_of(region)
     assert reader.find(WORKER << layout.WORKER_SHIFT) is None
-    frames, batch = batch_of([b"a", bytes(layout.MOST_BYTES + 1), b"b"], 1)
+    frames, batch = batch_of([b"a", bytes(layout.MAX_BYTES + 1), b"b"], 1)
     DatagramWriter(region, WORKER).hold(frames, batch, "spec")
     first, none, last = batch.reports["packet"].tolist()
     assert none == layout.NOT_HELD
@@ -125,9 +125,9 @@ def test_more_dialects_than_names() -> None:
     region = create_ring(None, 1)
     writer, reader = DatagramWriter(region, WORKER), reader_of(region)
     numbers = []
-    for number in range(MOST_DIALECTS + 2):
+    for number in range(MAX_DIALECTS + 2):
         frames, batch = batch_of([b"x"], number)
         writer.hold(frames, batch, f"d{number}")
         numbers.append(int(batch.reports["packet"][0]))
     named = [found.dialect for number in numbers if (found := reader.find(number)) is not None]
-    assert named == [f"d{number}" for number in range(MOST_DIALECTS - 1)] + [""] * 3
+    assert named == [f"d{number}" for number in range(MAX_DIALECTS - 1)] + [""] * 3

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hopscope.detect.evidence.datagrams import BatchDatagrams, DatagramReader
-from hopscope.detect.evidence.layout import MOST_BYTES
+from hopscope.detect.evidence.layout import MAX_BYTES
 from hopscope.detect.evidence.reader import read_evidence
 from hopscope.detect.evidence.region import ENTRY, FOLDER, KIND, VERSION, evidence_path, open_evidence
 from hopscope.detect.evidence.saver import EvidenceSaver, store_evidence
@@ -105,7 +105,7 @@ def test_without_bytes_the_decoded_report_is_kept(tmp_path: Path) -> None:
     """If its datagram is in no ring any more, or too long; each is counted."""
     shard = Shard(tmp_path)
     shard.add([Kind.RAISED], frames=False)
-    shard.add([Kind.DROP], length=MOST_BYTES + 1)
+    shard.add([Kind.DROP], length=MAX_BYTES + 1)
     for number in (0, 1):
         kept = shard.read(number)
         assert (kept.datagrams, kept.batch.hops["node_id"].tolist()) == ({}, [number, number])

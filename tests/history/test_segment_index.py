@@ -404,7 +404,7 @@ def test_the_footers_of_few_segments_are_kept(
     folder: Path, make_events: Callable[..., Events], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages over more segments than DuckDB may keep find every event."""
-    monkeypatch.setattr(query, "_MOST_KEPT", 4)
+    monkeypatch.setattr(query, "_MAX_KEPT", 4)
     for number in range(12):
         write_segment(folder, numbered(make_events(20, seed=number, start=1000 * number), 0, 20 * number))
     connections = set()

@@ -63,7 +63,7 @@ def test_an_entry_is_written_with_its_change_or_not_at_all(database: Database) -
 
 def test_the_log_is_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest go first; of a value that is too long its length stays."""
-    monkeypatch.setattr(module, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(module, "MAX_ENTRIES", 3)
     audit = Audit(database)
     for n in range(5):
         audit.add(ADA, "k", str(n), after="x" * 20_000)

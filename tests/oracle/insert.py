@@ -34,7 +34,7 @@ _TUNNEL = {
     Carrier.GRE: (Next.GRE,), Carrier.VXLAN_GPE: (Next.VXLAN, Next.VXLAN_GPE), Carrier.GENEVE: (Next.GENEVE,)
 }  # fmt: skip
 _FIRST_ENTROPY_PORT = 49_152
-_MOST_OPTION_WORDS = 63
+_MAX_OPTION_WORDS = 63
 _LENGTH_AT = {Next.IPV4: 2, Next.IPV6: 4, Next.GTP_U: 2}
 
 
@@ -240,9 +240,9 @@ class _Source:
         if kind == Next.GENEVE:
             added = craft_int.in_tunnel(telemetry, 0, self.dialect).raw
             words = (out[at] & 0x3F) + len(added) // 4
-            if words > _MOST_OPTION_WORDS or out[at] >> 6:
+            if words > _MAX_OPTION_WORDS or out[at] >> 6:
                 raise ValueError(
-                    f"found {words} words of Geneve options, expected {_MOST_OPTION_WORDS} at most"
+                    f"found {words} words of Geneve options, expected {_MAX_OPTION_WORDS} at most"
                 )
             out[at] += len(added) // 4
             return at + layout.GENEVE.size, added

@@ -149,7 +149,7 @@ def test_alarms_that_nobody_ends_leave_room(tmp_path: Path, monkeypatch: pytest.
     """Sources that fell silent and lost their rows to others, as many as are followed: the live state has
     none of them, and the next source that falls silent is shown.
     """
-    monkeypatch.setattr(alarms, "MOST_OPEN", 20)
+    monkeypatch.setattr(alarms, "MAX_OPEN", 20)
     gone = joined(*(event(Kind.SILENT, number / 100, src_lo=number) for number in range(1, 21)))
     state, feed = OneSource(tmp_path), Feed(tmp_path)
     feed._keep_block(0, gone)

@@ -46,7 +46,7 @@ def test_the_highest_burst_is_first_whatever_else_happened(
     """An old burst rose far above the value that raised its alarm. Its place in the order and its peak do not
     depend on how many events are read for flows; where these are not read, their number is not known.
     """
-    monkeypatch.setattr("hopscope.present.series.bursts.MOST_OF_FLOWS", 4)
+    monkeypatch.setattr("hopscope.present.series.bursts.MAX_OF_FLOWS", 4)
     events = np.zeros(6, EVENT)
     events["kind"] = [Kind.RAISED, Kind.CHANGE, Kind.CLEARED] * 2
     events["metric"], events["node_id"], events["port"] = Metric.QUEUE_OCCUPANCY, 7, 2

@@ -9,14 +9,14 @@ import numpy as np
 from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.history.query import History
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.present.flows.paths import MOST_PATHS, path_at, path_periods
+from hopscope.present.flows.paths import MAX_PATHS, path_at, path_periods
 
 
 def test_a_path_change_is_found_behind_any_number_of_pushes(tmp_path: Path) -> None:
     """A flow that lives for hours is pushed more often than there are events in one answer; it changes its
     path after that. From a push on, its path of then is known, too.
     """
-    pushes = MOST_PATHS + 10
+    pushes = MAX_PATHS + 10
     events = np.zeros(pushes + 3, EVENT)
     events["kind"], events["metric"], events["flow_id"] = Kind.PUSH, Metric.FLOW_PATH, 9
     events["time_ns"], events["hop_count"] = 100 + np.arange(len(events)), 2

@@ -201,7 +201,7 @@ def test_watched_answers_leave_room_for_queries(tmp_path: Path) -> None:
         context = Context(ServeSettings(), tmp_path, Names(), tmp_path)
         watched = [
             asyncio.ensure_future(context.query(request(client=HUB), lambda _, gone: free.wait(HANG_SECONDS)))
-            for _ in range(2 * budgets.MOST_QUERIES)
+            for _ in range(2 * budgets.MAX_QUERIES)
         ]
         await asyncio.sleep(0)
         assert context.asking.total() == budgets.QUERIES

@@ -47,7 +47,7 @@ def test_bad_names_and_too_many_are_refused(
     api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name without control characters and slashes, a text that is not empty, and no more than the most."""
-    monkeypatch.setattr(queries, "MOST_QUERIES", 1)
+    monkeypatch.setattr(queries, "MAX_QUERIES", 1)
 
     async def use() -> list[int]:
         async with api(collector.folder) as client:

@@ -332,7 +332,7 @@ def test_a_destination_of_one_end_of_alarms_is_silenced(tmp_path: Path, kind: st
 
 def test_ended_silences_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest are kept for late alerts; they take no place of new ones and are not shown."""
-    monkeypatch.setattr("hopscope.operators.silences.MOST_SILENCES", 3)
+    monkeypatch.setattr("hopscope.operators.silences.MAX_SILENCES", 3)
     silences = Silences(database := Database(tmp_path), Audit(database))
     for number in range(10):
         made = silences.add(Matcher(node=number), time.time_ns() + 10**12, "", Author("ann"))

@@ -13,7 +13,7 @@ from hopscope.settings.dialects import named
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.keys import CraftError
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.evidence import MOST_FRAMES, REPORTS, Evidence, Proposal, decide
+from hopscope.wire.decode.evidence import MAX_FRAMES, REPORTS, Evidence, Proposal, decide
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link
@@ -202,7 +202,7 @@ def test_only_the_first_reports_are_asked() -> None:
     _, again = decide(left, ALL)
     assert [one.first_packet for one in again] == list(range(9))
     evidence = Evidence(ALL)
-    frames = np.zeros(MOST_FRAMES, FRAME)
+    frames = np.zeros(MAX_FRAMES, FRAME)
     frames["length"], frames["link"] = 20, Link.ETHERNET
     evidence.add(FrameBatch(np.zeros(20, np.uint8), frames))
     assert evidence.enough

@@ -21,7 +21,7 @@ Words = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
 UNKNOWN = -1
 """An unknown port, queue or buffer in arrays."""
-_PORT_AT, _MOST_PORT, _MOST_QUEUE = 9, 0xFFFE, 0xFF
+_PORT_AT, _MAX_PORT, _MAX_QUEUE = 9, 0xFFFE, 0xFF
 _ALONE, _BUFFER, _ID = 1 << 31, 1 << 30, (1 << 30) - 1
 
 
@@ -47,7 +47,7 @@ def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], ident: npt.NDArray[A
     """The numbers of places; UNKNOWN stands for unknown parts."""
     port, ident = port.astype(np.int64), np.asarray(ident, np.int64)
     low = port + 1 << _PORT_AT | ident + 1
-    for part, most, marks in ((port, _MOST_PORT, _ALONE), (ident, _MOST_QUEUE, _ALONE | _BUFFER)):
+    for part, most, marks in ((port, _MAX_PORT, _ALONE), (ident, _MAX_QUEUE, _ALONE | _BUFFER)):
         large = part > most
         if large.any():
             low = np.where(large, marks | part & _ID, low)

@@ -28,7 +28,7 @@ from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
 from .reading.event_queries import LOCAL, EventQueries, name_ends, of_records
 from .reading.filters import Filters, Flow, QueueFilters, criteria_of, where
-from .reading.long_paths import MOST_RECORDS, add_long_paths
+from .reading.long_paths import MAX_RECORDS, add_long_paths
 from .reading.page import Order, Page
 from .reading.source import HistorySource, Sequences, Snapshot
 from .reading.table import Table, fetch
@@ -53,9 +53,9 @@ _SUMS = (
 """Columns of `sums_of`, and their DuckDB types."""
 _EVERY = "<every event>"
 """Stands for the SELECT of all events in a statement whose columns are not known yet."""
-_MOST_KEYS = 1000
+_MAX_KEYS = 1000
 """Largest number of flows that are looked up in the indexes of segments."""
-_MOST_KEPT = 100
+_MAX_KEPT = 100
 """Largest number of segments whose footers DuckDB keeps for pages of events: 1.3 MB each. To read one again
 takes 2 ms, and a page would read each up to four times.
 """
@@ -242,7 +242,7 @@ class History(EventQueries):
             return self._with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
 
         criteria = criteria_of(filters if recorded is None else recorded)
-        if chosen is not None and chosen[1] and len(chosen[0]) <= _MOST_KEYS:
+        if chosen is not None and chosen[1] and len(chosen[0]) <= _MAX_KEYS:
             ids = tuple(flow_key(flow_id) for flow_id in chosen[0].ids.tolist())
             criteria = replace(criteria, keys=(*criteria.keys, ids))
         texts = recorded is None  # statements with RECORDED read addresses as numbers
@@ -253,17 +253,17 @@ class History(EventQueries):
 
         def find(table: Table, rows: npt.NDArray[np.intp]) -> str | None:
             shards, later = table["shard"][rows], table["sequence"][rows] + np.uint64(1)
-            holding = snapshot.holding(Sequences(shards, later), MOST_RECORDS)
+            holding = snapshot.holding(Sequences(shards, later), MAX_RECORDS)
             return self._source.undamaged(self._source.chunks(holding)).long_paths(cursor)
 
         return add_long_paths(table, cursor, LOCAL.shard, find)
 
     def _keep(self, paths: list[Path], cursor: duckdb.DuckDBPyConnection) -> None:
         """Let DuckDB keep the footers of these segments, unless they are many. A new DuckDB forgets all."""
-        few = len(paths) <= _MOST_KEPT // 4
+        few = len(paths) <= _MAX_KEPT // 4
         cursor.execute(f"SET parquet_metadata_cache = {few}")
         self._kept.update(paths if few else ())
-        if len(self._kept) > _MOST_KEPT:
+        if len(self._kept) > _MAX_KEPT:
             self._kept.clear()
             self._connection = self._connect()  # running queries have cursors of the one before
 

@@ -20,7 +20,7 @@ from .database import Database, OperatorsError, Tables
 T = TypeVar("T")
 _COUNTING = threading.Lock()
 
-MOST_ENTRIES = 50_000
+MAX_ENTRIES = 50_000
 """Largest number of entries that are kept; the oldest are deleted."""
 _VALUE_CHARACTERS = 16_384
 """Longest JSON of a value before or after a change; of a longer value, only the length is kept."""
@@ -139,7 +139,7 @@ class Audit:
                 ).lastrowid
                 or 0
             )
-            connection.execute("DELETE FROM audit WHERE id <= ?", (newest - MOST_ENTRIES,))
+            connection.execute("DELETE FROM audit WHERE id <= ?", (newest - MAX_ENTRIES,))
         return newest
 
     def page(

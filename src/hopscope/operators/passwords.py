@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 PASSES = 3
 MEMORY_KIB = 32 * 1024
-LEAST_CHARACTERS = 10
-MOST_CHARACTERS = 256
+MIN_CHARACTERS = 10
+MAX_CHARACTERS = 256
 _one_at_a_time = threading.Lock()
 
 
@@ -33,9 +33,9 @@ class PasswordError(HopscopeError):
 
 def hash_password(password: str) -> str:
     """The Argon2id hash of a password, with a random salt, as PHC text. Raises PasswordError."""
-    if not LEAST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
+    if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
         raise PasswordError(
-            f"password: found {len(password)} characters, expected {LEAST_CHARACTERS} to {MOST_CHARACTERS}"
+            f"password: found {len(password)} characters, expected {MIN_CHARACTERS} to {MAX_CHARACTERS}"
         )
     with _one_at_a_time:
         return _hasher().hash(password)
@@ -47,7 +47,7 @@ def matches(known: str | None, password: str) -> bool:
 
     with _one_at_a_time:
         try:
-            return _hasher().verify(known or _of_no_one(), password[:MOST_CHARACTERS]) and known is not None
+            return _hasher().verify(known or _of_no_one(), password[:MAX_CHARACTERS]) and known is not None
         except (InvalidHashError, VerificationError):
             return False
 

@@ -9,7 +9,7 @@ from ..base.errors import HopscopeError
 from .audit import Audit, Author
 from .database import Database, Tables
 
-MOST_QUERIES = 1000
+MAX_QUERIES = 1000
 """Largest number of saved queries; more are refused."""
 _TABLES = Tables(
     "queries",
@@ -27,7 +27,7 @@ _TABLES = Tables(
 
 
 class TooManyQueriesError(HopscopeError):
-    """There are MOST_QUERIES already."""
+    """There are MAX_QUERIES already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Queries:
         with self._database.transaction() as connection:
             before = self.get(name)
             ((many,),) = connection.execute("SELECT count(*) FROM queries").fetchall()
-            if before is None and many >= MOST_QUERIES:
-                raise TooManyQueriesError(f"there are {MOST_QUERIES:,} saved queries: delete some first")
+            if before is None and many >= MAX_QUERIES:
+                raise TooManyQueriesError(f"there are {MAX_QUERIES:,} saved queries: delete some first")
             saved = Query(name, text, author.name, time.time_ns())
             connection.execute(
                 "INSERT OR REPLACE INTO queries (name, text, who, time_ns) VALUES (?, ?, ?, ?)",

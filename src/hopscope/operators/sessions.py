@@ -16,8 +16,8 @@ from .users import User
 
 How = Literal["password", "token", "code", "proxy", "oidc"]
 """How a user was authenticated."""
-MOST_SESSIONS = 1000
-MOST_OF_ONE = 20
+MAX_SESSIONS = 1000
+MAX_OF_ONE = 20
 """Largest number of sessions with one name; a further login ends the one that was unused for longest."""
 _SEEN_EVERY_NS = 60 * 10**9
 """Precision of the last use, since not every use is worth a write."""
@@ -87,8 +87,8 @@ class Sessions:
                 f"DELETE FROM sessions WHERE hash NOT IN (SELECT s.hash {_ALIVE})", self._since(now)
             )
             for rows, most, whose in (
-                ("name = ?", MOST_OF_ONE, (name,)),
-                ("TRUE", MOST_SESSIONS, ()),
+                ("name = ?", MAX_OF_ONE, (name,)),
+                ("TRUE", MAX_SESSIONS, ()),
             ):
                 connection.execute(
                     f"DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE {rows} "

@@ -21,7 +21,7 @@ from ..memory.data_folder import OPERATORS_FILE
 from .audit import Audit, Author
 from .database import Database, Tables
 
-MOST_SILENCES = 1000
+MAX_SILENCES = 1000
 LONGEST_NS = 30 * 86_400 * 10**9
 """Longest silence. A silence that has ended is kept for the same time, for late alerts."""
 READ_SECONDS = 2.0
@@ -107,7 +107,7 @@ class Silence:
     """When it was created, ns since the epoch."""
 
 
-@lru_cache(MOST_SILENCES)
+@lru_cache(MAX_SILENCES)
 def _network(prefix: str) -> Any:
     return ip_network(prefix, strict=False)
 
@@ -150,12 +150,12 @@ class Silences:
         except ValueError:
             raise SilenceError(f"prefix: expected a network, found {matcher.prefix[:60]!r}") from None
         with self._database.transaction() as connection:
-            connection.execute(_FORGET, (now_ns - LONGEST_NS, now_ns, MOST_SILENCES))
+            connection.execute(_FORGET, (now_ns - LONGEST_NS, now_ns, MAX_SILENCES))
             ((many,),) = connection.execute(
                 "SELECT count(*) FROM silences WHERE until_ns > ?", (now_ns,)
             ).fetchall()
-            if many >= MOST_SILENCES:
-                raise SilenceError(f"there are {MOST_SILENCES:,} silences: end some first")
+            if many >= MAX_SILENCES:
+                raise SilenceError(f"there are {MAX_SILENCES:,} silences: end some first")
             number = connection.execute(
                 "INSERT INTO silences (kind, metric, node, port, prefix, until_ns, note, who, time_ns) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -17,7 +17,7 @@ from ..labels.counters import LABEL_COUNTERS
 from ..wire.records import Records
 from .collector_state import CollectorState
 
-MOST_FLOWS = 1_000_000
+MAX_FLOWS = 1_000_000
 """With more live flows, the flows at a place are not searched, because reading all hops takes seconds."""
 WORST = 5
 """How many flows are listed for a place."""
@@ -156,7 +156,7 @@ class FlowsAt:
 
 def flows_at(state: CollectorState, places: Sequence[Place]) -> dict[Place, FlowsAt]:
     """The live flows through these places; empty if there are too many flows to search."""
-    if not places or len(state.flows()) > MOST_FLOWS:
+    if not places or len(state.flows()) > MAX_FLOWS:
         return {}
     found = {place: FlowsAt(worst=[]) for place in places}
     nodes = np.array(sorted({node for node, _, _ in found}), np.uint32)

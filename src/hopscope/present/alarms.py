@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 BACK_NS = 31 * 86_400 * 10**9
 """How far back history is read for the beginnings of alarms."""
-MOST_EVENTS = 50_000
+MAX_EVENTS = 50_000
 """Largest number of events that are read from history; the newest are taken."""
-MOST_OPEN = 20_000
+MAX_OPEN = 20_000
 """Largest number of alarms that are followed. When further alarms began is not known."""
 _BLOCK = 1 << 16
 _FLOW_SECONDS = 1.0
@@ -102,7 +102,7 @@ class OpenAlarms:
             kind = row["kind"]
             if kind in _ENDING:
                 self._end(row)
-            elif kind in _BEGINNING and len(self._places_of) < MOST_OPEN:
+            elif kind in _BEGINNING and len(self._places_of) < MAX_OPEN:
                 self._begin(row, event)
             if kind not in _WITH_VALUE:
                 continue
@@ -116,7 +116,7 @@ class OpenAlarms:
         """Drop the alarms of these places, which the live state lacks, but only if room is needed: the live
         state may lack them only for a moment, for example while a worker is restarted.
         """
-        if len(self._places_of) <= MOST_OPEN // 2:
+        if len(self._places_of) <= MAX_OPEN // 2:
             return
         for key in keys:
             for alarm, hop in self.places.pop(key).alarms:
@@ -164,7 +164,7 @@ class OpenAlarms:
         del place.alarms[alarm, hop]
         if not place.alarms:
             del self.places[key]
-            if len(self.ended) >= MOST_OPEN:
+            if len(self.ended) >= MAX_OPEN:
                 self.ended.clear()
             self.ended[key] = row["time_ns"]
 
@@ -281,7 +281,7 @@ class AlarmReader:
                 kinds=[kind.label for kind in kinds],
                 metrics=[metric.label for metric in metrics],
                 start=since_ns,
-                limit=MOST_EVENTS,
+                limit=MAX_EVENTS,
             )
             return records_of(table.columns)[::-1]
 

@@ -20,7 +20,7 @@ from .events import event_object, long_paths, wide
 
 AROUND = 5
 """How many events before and after an event, at its place, are shown."""
-_MOST_PARTS = 8
+_MAX_PARTS = 8
 """Number of records of the longest path."""
 _PACKET = ["src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "packet_id"]
 """Fields that are equal in all postcards of a packet."""
@@ -38,7 +38,7 @@ def find_event(folder: Path, shard: int, sequence: int) -> np.ndarray[Any, Any]:
 
     follower = EventFollower(folder)
     try:
-        found = follower.read(shard, sequence, _MOST_PARTS)
+        found = follower.read(shard, sequence, _MAX_PARTS)
     finally:
         follower.close()
     if not len(found) or int(found["sequence"][0]) != sequence:

@@ -27,7 +27,7 @@ from ..control.state import SwitchState, difference, lacking
 from ..settings.agent import AgentSettings
 from ..settings.configuration.errors import error_lines
 from ..settings.configuration.secrets import value_of
-from ..settings.section import LEAST_TOKEN, host_and_port
+from ..settings.section import MIN_TOKEN, host_and_port
 from .access.agent_access import AgentAccess
 from .access.guard import Guard
 from .access.tls import Certificate
@@ -123,8 +123,8 @@ def run(
     """
     listener = listener or bind(settings)
     token = value_of("agent.token", settings.token)
-    if token is None or len(token) < LEAST_TOKEN:
-        raise ServeError(f"agent.token: found {len(token or '')} characters, expected {LEAST_TOKEN} or more")
+    if token is None or len(token) < MIN_TOKEN:
+        raise ServeError(f"agent.token: found {len(token or '')} characters, expected {MIN_TOKEN} or more")
     certificate = None
     if settings.cert_file is not None:
         try:

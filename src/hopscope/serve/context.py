@@ -53,7 +53,7 @@ PATIENCE_SECONDS = 10.0
 """How long a request waits for a thread before it is answered with 503."""
 RETRY_SECONDS = 5
 """Time after which a refused client should retry."""
-MOST_QUERIES = 32
+MAX_QUERIES = 32
 """How many queries of history may run or wait."""
 WATCHED = 16
 """How many of the hub's queries of each kind may wait for a thread, so that there is room for clients."""
@@ -129,7 +129,7 @@ class Context:
             "history": asyncio.Semaphore(QUERIES),
             "cluster": asyncio.Semaphore(CLUSTER_QUERIES),
         }
-        """The hub's queries wait here, and take no client's place among MOST_QUERIES."""
+        """The hub's queries wait here, and take no client's place among MAX_QUERIES."""
         self.streaming: Counter[str] = Counter()
         """Open live feeds, by client."""
         self._made: dict[object, Any] = {}
@@ -273,7 +273,7 @@ class Context:
         if client == HUB:
             async with self._watching[of]:
                 return await self._query(client, request, work, of)
-        if self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT:
+        if self.asking.total() >= MAX_QUERIES or self.asking[client] >= PER_CLIENT:
             raise _refused("too many queries of history at once: try again when one of yours is answered")
         return await self._query(client, request, work, of)
 

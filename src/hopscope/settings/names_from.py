@@ -9,7 +9,7 @@ from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from .destinations.tls import TlsSettings
 from .section import NodeIds, Port, Seconds, Section, TableName, device_number, is_reference, of_kind
 
-LEAST_PASSWORD = 8
+MIN_PASSWORD = 8
 """Shortest password of SNMPv3, in characters (RFC 3414 §11.2)."""
 
 
@@ -86,10 +86,8 @@ class SnmpSettings(DeviceSettings):
                 continue
             if not self.user:
                 raise ValueError(f"found {name} without user, expected both")
-            if not is_reference(password) and len(password) < LEAST_PASSWORD:
-                raise ValueError(
-                    f"{name}: found {len(password)} characters, expected {LEAST_PASSWORD} or more"
-                )
+            if not is_reference(password) and len(password) < MIN_PASSWORD:
+                raise ValueError(f"{name}: found {len(password)} characters, expected {MIN_PASSWORD} or more")
         if self.priv_password is not None and self.auth_password is None:
             raise ValueError("found priv_password without auth_password, expected both")
         return self

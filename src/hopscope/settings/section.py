@@ -222,12 +222,12 @@ def is_reference(text: str) -> bool:
 
 
 def _sixteen(text: str) -> str:
-    if not is_reference(text) and len(text) < LEAST_TOKEN:
-        raise ValueError(f"found {len(text)} characters, expected {LEAST_TOKEN} or more")
+    if not is_reference(text) and len(text) < MIN_TOKEN:
+        raise ValueError(f"found {len(text)} characters, expected {MIN_TOKEN} or more")
     return text
 
 
-LEAST_TOKEN = 16
+MIN_TOKEN = 16
 """Shortest token that the API accepts, in characters."""
 Token = Annotated[str, AfterValidator(_sixteen)]
 

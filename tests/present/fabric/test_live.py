@@ -147,7 +147,7 @@ def test_made_up_switches_leave_the_map_small(monkeypatch: pytest.MonkeyPatch) -
     rows["flows"], rows["sources"] = 1, FROM_PATHS
     rows["flows"][:3], rows["next"][:3] = 2, (2, 200_999, NONE)
     rows["sources"][-1] = FROM_LLDP
-    monkeypatch.setattr(live, "MOST_SWITCHES", 5)
+    monkeypatch.setattr(live, "MAX_SWITCHES", 5)
     found = live.bounded(live.Snapshot(0, rows))
     switches = nodes_of(found.rows["place"]).tolist()
     assert (len(switches), switches[:3], switches[-1]) == (5, [1, 2, 3], 200_999)

@@ -84,7 +84,7 @@ def test_one_right_login_does_not_excuse_guesses_at_others() -> None:
 
 def test_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that are made up take no more memory than the most."""
-    monkeypatch.setattr(module, "MOST_COUNTS", 10)
+    monkeypatch.setattr(module, "MAX_COUNTS", 10)
     lock = LockOut(Clock())
     for n in range(100):
         lock.begin(f"192.0.2.{n}", f"user{n}")

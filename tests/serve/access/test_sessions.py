@@ -14,7 +14,7 @@ from hopscope.operators import sessions as operators
 from hopscope.operators.audit import Author
 from hopscope.operators.codes import Codes
 from hopscope.operators.database import Database, OperatorsError
-from hopscope.operators.sessions import MOST_OF_ONE
+from hopscope.operators.sessions import MAX_OF_ONE
 from hopscope.serve.access import access as module
 from hopscope.serve.access import identity
 from hopscope.serve.access.guard import LOGGING_IN, OWN, READING, SAFE, below
@@ -196,9 +196,9 @@ def test_sessions_are_bounded(made: Any) -> None:
     async def talk() -> None:
         server: Server = made(token=TOKEN)
         first, _ = await server.logged_in("ada")
-        for _ in range(MOST_OF_ONE):
+        for _ in range(MAX_OF_ONE):
             await server.logged_in("ada")
-        assert len(server.access.sessions.all("ada")) == MOST_OF_ONE
+        assert len(server.access.sessions.all("ada")) == MAX_OF_ONE
         server.access.forget_sessions()
         assert (await first.get("/api/v0/audit")).status_code == 401
 

@@ -28,7 +28,7 @@ BITMAPS = {1: 0x8000, 2: 0xA000, 3: 0xB000, 4: 0xB100}
 MEASURES = ("hop_latency", "queue_occupancy", "link_utilization")
 HIGHEST = (65_535, 300, 100)
 """By measure: ns, the paper's 300, percent."""
-MOST_HOPS = 8
+MAX_HOPS = 8
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _START_NS = 1_700_000_000_000_000_000
 

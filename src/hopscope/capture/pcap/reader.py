@@ -39,7 +39,7 @@ CHUNK = 4 * 1024 * 1024
 """Size of an arena in bytes; a longer record gets an arena of its own size."""
 COMPILE_AFTER = 8 * 1024 * 1024
 """How many bytes of a file Python walks before loading the compiled walk pays off."""
-_LEAST_READ = 64 * 1024
+_MIN_READ = 64 * 1024
 
 
 def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iterator[FrameBatch]:
@@ -166,7 +166,7 @@ class PcapReader:
     def _unpack(self) -> None:
         """Continue through gzip, beginning with the bytes already read."""
         rest = _Prefixed(bytes(self._arena[: self._end]), self._file)
-        unpacked = gzip.GzipFile(fileobj=io.BufferedReader(rest, _LEAST_READ))
+        unpacked = gzip.GzipFile(fileobj=io.BufferedReader(rest, _MIN_READ))
         self._closes.append(unpacked)
         self._file = unpacked  # type: ignore[assignment]
         self._end = 0
@@ -196,10 +196,10 @@ class PcapReader:
 
     def _make_room(self, record: int) -> None:
         """Make a new arena if the current record (`record` bytes) or the next read would not fit."""
-        if len(self._arena) - self._end >= _LEAST_READ and self._at + record <= len(self._arena):
+        if len(self._arena) - self._end >= _MIN_READ and self._at + record <= len(self._arena):
             return
         left = self._arena[self._at : self._end]
-        arena = np.empty(max(CHUNK, record + _LEAST_READ), np.uint8)
+        arena = np.empty(max(CHUNK, record + _MIN_READ), np.uint8)
         arena[: len(left)] = left
         self._passed += self._at
         self._arena, self._at, self._end = arena, 0, len(left)

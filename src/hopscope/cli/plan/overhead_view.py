@@ -7,7 +7,7 @@ from rich.console import Console
 from ...fabric.overhead import IntPlan, LinkOverhead
 from .view import bars, bits, count, share, table
 
-MOST_LINKS = 8
+MAX_LINKS = 8
 """Most rows of the table of links."""
 TCP_IPV4 = 20 + 20
 """Bytes of an IPv4 and a TCP header."""
@@ -55,11 +55,11 @@ def _links(console: Console, plan: IntPlan) -> None:
 
 
 def shown(links: tuple[LinkOverhead, ...]) -> list[LinkOverhead]:
-    """Up to MOST_LINKS links, evenly spread, with the first and the last."""
-    if len(links) <= MOST_LINKS:
+    """Up to MAX_LINKS links, evenly spread, with the first and the last."""
+    if len(links) <= MAX_LINKS:
         return list(links)
     last = len(links) - 1
-    return [links[round(i * last / (MOST_LINKS - 1))] for i in range(MOST_LINKS)]
+    return [links[round(i * last / (MAX_LINKS - 1))] for i in range(MAX_LINKS)]
 
 
 def _notes(plan: IntPlan) -> list[str]:

@@ -19,7 +19,7 @@ from . import layout
 LINE, HEAD = U64(layout.LINE), U64(layout.HEAD)
 PLACES = U64(layout.PLACES)
 NOT_HELD = U32(layout.NOT_HELD)
-MOST_BYTES = U64(layout.MOST_BYTES)
+MAX_BYTES = U64(layout.MAX_BYTES)
 LOW_48 = U64(0xFFFFFFFFFFFF)
 
 
@@ -39,7 +39,7 @@ def hold(
     i: Any = first
     while i < n:
         length = U64(frames[i].length)
-        if length > MOST_BYTES:
+        if length > MAX_BYTES:
             numbers[i] = NOT_HELD
             i += U64(1)
             continue

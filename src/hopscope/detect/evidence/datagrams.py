@@ -23,13 +23,13 @@ from . import layout
 KIND, VERSION = "datagrams", 1
 BYTES_PER_REPORT = 256
 """Room for each report that fits the queue: the size of a report of three hops with its head."""
-LEAST_BYTES, MOST_BYTES = 1 << 20, 1 << 28
+MIN_BYTES, MAX_BYTES = 1 << 20, 1 << 28
 """Bounds of a ring's size; a datagram's number can address one GiB."""
 CLAIM = 1 << 18
 """Bytes that a writer claims at a time before it overwrites them: more than two of the longest datagrams."""
 BEGIN, END, DIALECTS = 0, 8, 16
 """Slots of `cursor`: bytes overwritten, bytes written, number of named dialects."""
-MOST_DIALECTS = 256
+MAX_DIALECTS = 256
 NAME = np.dtype("S56")
 """Name of a dialect."""
 
@@ -52,7 +52,7 @@ def ring_path(folder: Path, worker: int) -> Path:
 
 def ring_bytes(reports: int) -> int:
     """Size of the ring for a queue of `reports` reports, a power of two."""
-    wanted = min(max(reports * BYTES_PER_REPORT, LEAST_BYTES), MOST_BYTES)
+    wanted = min(max(reports * BYTES_PER_REPORT, MIN_BYTES), MAX_BYTES)
     return 1 << (wanted - 1).bit_length()
 
 
@@ -60,7 +60,7 @@ def create_ring(path: Path | None, reports: int) -> Region:
     """Create an empty ring; path None: private memory. Raises RegionError."""
     arrays = {
         "cursor": (np.uint64, 24),
-        "dialects": (NAME, MOST_DIALECTS),
+        "dialects": (NAME, MAX_DIALECTS),
         "data": (np.uint8, ring_bytes(reports)),
     }
     return Region.create(path, KIND, VERSION, arrays)
@@ -118,7 +118,7 @@ class DatagramWriter:
         number = self._known.get(name)
         if number is None:
             number = self._known[name] = np.uint64(len(self._known))
-            if number < MOST_DIALECTS:
+            if number < MAX_DIALECTS:
                 self._names[int(number)] = name.encode()
                 self._cursor[DIALECTS] = len(self._known)
         return number
@@ -134,7 +134,7 @@ class BatchDatagrams:
         """The datagram of a report, under the key 0; empty if it is too long."""
         frame = self._frames.frames[int(batch.reports["packet"][row])][None].copy()
         start, length = int(frame["offset"][0]), int(frame["length"][0])
-        if length > layout.MOST_BYTES:
+        if length > layout.MAX_BYTES:
             return {}
         frame["offset"] = 0
         return {0: Datagram(frame, self._frames.arena[start : start + length].tobytes(), self._dialect)}
@@ -173,10 +173,10 @@ class DatagramReader:
         body = start + layout.HEAD
         frame = data[start:body].view(FRAME).copy()
         named = int(data[body - 2 : body].view(np.uint16)[0])  # padding of FRAME, which `copy` may leave out
-        raw = data[body : body + min(int(frame["length"][0]), layout.MOST_BYTES)].tobytes()
+        raw = data[body : body + min(int(frame["length"][0]), layout.MAX_BYTES)].tobytes()
         barrier()
         if int(cursor[BEGIN]) > position or int(frame["offset"][0]) != position:
             return None
-        name = ring["dialects"][named] if named < MOST_DIALECTS else b""
+        name = ring["dialects"][named] if named < MAX_DIALECTS else b""
         frame["offset"] = 0
         return Datagram(frame, raw, name.decode("utf-8", "replace"))

@@ -8,7 +8,7 @@ HEAD = 48
 """Bytes before a datagram: its FRAME. `offset` is its position among all bytes written so far; the last two
 bytes are the number of its dialect.
 """
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 """Longest datagram that is held."""
 WORKER_SHIFT = 24
 PLACES = (1 << WORKER_SHIFT) - 1

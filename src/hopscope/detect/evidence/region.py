@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...memory.region import Region, RegionError
-from .layout import MOST_BYTES
+from .layout import MAX_BYTES
 
 KIND, VERSION = "evidence", 2
 FOLDER = "evidence"
@@ -54,7 +54,7 @@ def open_evidence(regions: Path | None, shard: int, size: int, data: Path | None
     arrays = {
         "cursor": (np.uint64, 24),
         "entries": (ENTRY, max(16, size // _PER_ENTRY)),
-        "data": (np.uint8, max(size, 2 * MOST_BYTES)),
+        "data": (np.uint8, max(size, 2 * MAX_BYTES)),
     }
     if regions is None:
         assert data is not None

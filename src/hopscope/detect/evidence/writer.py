@@ -13,7 +13,7 @@ from ...memory.region import Region, barrier
 from ...wire.records import Carried, Flag, Records, ReportBatch
 from ..records import NOT_FOUND, ROUTINE, Kind
 from .datagrams import NAME, Datagram
-from .layout import MOST_BYTES
+from .layout import MAX_BYTES
 from .region import BEGIN, END, ENTRIES, ENTRY
 
 Causes = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]
@@ -70,7 +70,7 @@ class EvidenceWriter:
         first = int(report["first_hop"][0])
         count = int(report["hop_count"][0]) + bool(int(report["carried"][0]) & Carried.OWN_HOP)
         hops = batch.hops[first : first + count]
-        found, room = list[bytes](), MOST_BYTES
+        found, room = list[bytes](), MAX_BYTES
         for hop, datagram in datagrams.of(batch, row).items():
             room -= len(datagram.raw)
             if room < 0:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.uint64]
-_LEAST_BITS = 10
+_MIN_BITS = 10
 
 
 class FlowIdSet:
@@ -16,7 +16,7 @@ class FlowIdSet:
 
     def __init__(self, ids: Ids) -> None:
         self.ids = ids
-        slots = 1 << max(_LEAST_BITS, (2 * len(ids)).bit_length())
+        slots = 1 << max(_MIN_BITS, (2 * len(ids)).bit_length())
         self._mask = np.uint64(slots - 1)
         self._table = np.full(slots, ~np.uint64(0))  # empty slots hold an id of another slot: of the last …
         self._table[-1] = 0  # … or, in the last slot, of the first

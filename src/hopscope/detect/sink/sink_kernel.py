@@ -48,7 +48,7 @@ In the journal: three of each value, two paths, alarms of hops that left, and of
 """
 SHORT_RUN = U64(8)
 """Length of a run of usual packets from which the call of their own loop pays off."""
-MOST_PATIENCE = U64(64)
+MAX_PATIENCE = U64(64)
 """At most this many packets are processed one by one before the loop of usual packets is tried again."""
 
 
@@ -87,7 +87,7 @@ def update_kernel(
                 reports, base, hops, tags, flows, states, rows, bins, edges, limits, bounds, knobs, hashes
             )
             packets += more
-            patience = U64(1) if reached - base >= SHORT_RUN else min(patience << U64(1), MOST_PATIENCE)
+            patience = U64(1) if reached - base >= SHORT_RUN else min(patience << U64(1), MAX_PATIENCE)
         else:
             patience = total
         base = min(reached + patience, total)

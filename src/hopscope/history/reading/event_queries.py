@@ -23,7 +23,7 @@ from .page import Order
 from .table import Table
 
 _OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
-_PARTS, _MOST_PARTS = 8, 64
+_PARTS, _MAX_PARTS = 8, 64
 """If a query needs too much memory, it is split by switches into this many parts, then into the maximum."""
 _OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
 """Filters that match either all events of a flow record, or none of them."""
@@ -248,7 +248,7 @@ class EventQueries(ABC):
                 return Highest.of(tables, by, limit)
             except TooLargeError:
                 parts *= _PARTS
-                if parts > _MOST_PARTS:
+                if parts > _MAX_PARTS:
                     raise
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:

@@ -27,7 +27,7 @@ from ..files.segment_index import (
 )
 
 _LOW = 0xFFFFFFFFFFFFFFFF
-_MOST_PLACES = 256
+_MAX_PLACES = 256
 """Largest number of (node, port) pairs that are looked up in an index. With more, the separate keys of nodes
 and of ports rule out enough chunks."""
 
@@ -105,7 +105,7 @@ def criteria_of(filters: Filters) -> Criteria:
     if ports:
         keys.append(tuple(port_key(int(port)) for port in ports))
     places: tuple[int, ...] = ()
-    if nodes and ports and len(nodes) * len(ports) <= _MOST_PLACES:
+    if nodes and ports and len(nodes) * len(ports) <= _MAX_PLACES:
         places = tuple(place_key(int(node), int(port)) for node in nodes for port in ports)
     if flow.flow_id is not None:
         keys.append((flow_key(flow.flow_id),))

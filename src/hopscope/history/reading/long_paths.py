@@ -17,9 +17,9 @@ from .table import Table
 
 LongPaths = Callable[[], str | None]
 """Returns a SELECT of all events that may be further records, or None if there are none."""
-MOST_RECORDS = 255 // PATH_PART
+MAX_RECORDS = 255 // PATH_PART
 """Largest number of further records of a path."""
-_MOST_RANGES = 200
+_MAX_RANGES = 200
 _TYPES = {"shard": "USMALLINT", "sequence": "UBIGINT"}
 
 
@@ -63,8 +63,8 @@ def add_long_paths(
 
 def _within(begins: npt.NDArray[np.uint64]) -> str:
     """A SQL condition for the sequences of further records; those of a path begin at one of `begins`."""
-    ends = begins + np.uint64(MOST_RECORDS)
-    if len(begins) > _MOST_RANGES:
+    ends = begins + np.uint64(MAX_RECORDS)
+    if len(begins) > _MAX_RANGES:
         return f"sequence BETWEEN {begins.min()} AND {ends.max()}"
     ranges = zip(begins.tolist(), ends.tolist(), strict=True)
     return f"({' OR '.join(f'sequence BETWEEN {begin} AND {end}' for begin, end in ranges)})"

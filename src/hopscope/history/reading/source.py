@@ -25,7 +25,7 @@ from ..files.segment_index import ROW, Criteria, Part, SegmentIndex, read_index
 from ..files.segments import check_footers, check_pages, first_line, parts_sql
 from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
 from .filters import is_further
-from .long_paths import MOST_RECORDS
+from .long_paths import MAX_RECORDS
 
 Numbers = npt.NDArray[np.integer[Any]]
 LONG_PATH_COLUMNS = ("metric", "path", "hop", "shard", "sequence")
@@ -107,8 +107,8 @@ class Snapshot:
             ranges[part.segment.shard] = min(first, part.first), max(last, part.last)
         parts = []
         for part in self.parts:
-            first, last = ranges.get(part.segment.shard, (0, -MOST_RECORDS))
-            if part.first <= last + MOST_RECORDS and part.last >= first:
+            first, last = ranges.get(part.segment.shard, (0, -MAX_RECORDS))
+            if part.first <= last + MAX_RECORDS and part.last >= first:
                 parts.append(part)
         return replace(self, parts=parts)
 

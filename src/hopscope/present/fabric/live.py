@@ -41,7 +41,7 @@ _LINKS_SECONDS = 5.0
 _LATENCY, _QUEUE, _UTILIZATION, _DROPS, _LABEL_AGE = range(len(METRICS))
 
 
-MOST_SWITCHES = 8192
+MAX_SWITCHES = 8192
 """Largest number of switches on the map. Reports with made-up node ids can name any number of them."""
 
 
@@ -55,16 +55,16 @@ class Snapshot:
     edge: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By node: number of flows whose path begins or ends there, and of all flows through it."""
     left_off: int = 0
-    """Number of switches that are left off, because there are more than MOST_SWITCHES."""
+    """Number of switches that are left off, because there are more than MAX_SWITCHES."""
 
 
 def bounded(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with at most MOST_SWITCHES switches: those named by LLDP or a file, and those with the
+    """The snapshot with at most MAX_SWITCHES switches: those named by LLDP or a file, and those with the
     most flows.
     """
     rows = snapshot.rows
     nodes, of = np.unique(nodes_of(rows["place"]), return_inverse=True)
-    left_off = len(nodes) - MOST_SWITCHES
+    left_off = len(nodes) - MAX_SWITCHES
     if left_off <= 0:
         return snapshot
     flows = np.bincount(of, rows["flows"])

@@ -20,9 +20,9 @@ from .places import METRICS, NONE, SOURCES, FabricMetric, Ints, united
 from .shape import Shape, shape_of
 
 Level = Literal["switch", "pod"]
-MOST_SWITCHES = 400
+MAX_SWITCHES = 400
 """With more switches, `auto` shows pods."""
-MOST_LINKS = 40_000
+MAX_LINKS = 40_000
 """Largest number of links in an answer: those with the highest values."""
 _PORT_BITS = 31
 """Bits of a port in a key: ports have 30 bits, and are stored plus 1, since 0 stands for several ports."""
@@ -81,7 +81,7 @@ def shown(network: Network, names: Names, level: Level | None, pod: str | None) 
             f"pod: expected one of {listed}{' …' if len(shape.pods) > 8 else ''}, found {pod[:60]!r}"
         )
     if level is None:
-        level = "pod" if len(shape.nodes) > MOST_SWITCHES else "switch"
+        level = "pod" if len(shape.nodes) > MAX_SWITCHES else "switch"
     if not shape.pods or pod is not None:
         level = "switch"
     of = np.full(len(shape.nodes), NONE)
@@ -185,14 +185,14 @@ class _Links:
     of_places: Ints
     """The link of each of these places."""
     left_off: int
-    """Places that are left off, because there are more than MOST_LINKS."""
+    """Places that are left off, because there are more than MAX_LINKS."""
 
 
 def _links(network: Network, view: Shown, start: Ints, value: npt.NDArray[np.float64]) -> _Links:
     """`start`: the node of the view that has each place; `value`: by which places are left off."""
     size, end = max(1, len(view.nodes)), _shown_at(view, network.end)
     inner = np.flatnonzero((start != NONE) & (end != NONE) & (start != end))
-    left_off = max(0, len(inner) - MOST_LINKS)
+    left_off = max(0, len(inner) - MAX_LINKS)
     if left_off:
         inner = np.sort(inner[np.argsort(np.nan_to_num(value[inner], nan=-1))[left_off:]])
     both = view.single[start[inner]] & view.single[end[inner]]

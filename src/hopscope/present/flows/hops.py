@@ -24,7 +24,7 @@ from ..events import node_object, port_object, when, wide
 from ..series.intervals import is_measured
 from ..text import ns_of
 
-MOST_VALUES = 5000
+MAX_VALUES = 5000
 """Largest number of events with values in one answer; the newest are taken."""
 GAUGE_SECONDS = 600
 """How far before a past moment the newest values of queues and links are searched."""
@@ -72,7 +72,7 @@ class FlowValues:
 def flow_values(history: HistoryLike, flow_id: int, start_ns: int | None, end_ns: int | None) -> FlowValues:
     """Latencies of a flow and its hops up to `end_ns`, exclusive. Raises HistoryError."""
     table = history.events(
-        limit=MOST_VALUES, metrics=_LATENCIES, flow=Flow(flow_id=flow_id), start=start_ns, end=end_ns
+        limit=MAX_VALUES, metrics=_LATENCIES, flow=Flow(flow_id=flow_id), start=start_ns, end=end_ns
     )
     rows = table.rows()
     tracks: dict[Key, Track] = {}
@@ -105,7 +105,7 @@ def gauges_at(
     if not nodes:
         return {}
     table = history.events(
-        limit=MOST_VALUES, metrics=_GAUGES, nodes=nodes,
+        limit=MAX_VALUES, metrics=_GAUGES, nodes=nodes,
         start=at_ns - GAUGE_SECONDS * 10**9, end=at_ns + 1,
     )  # fmt: skip
     found: dict[tuple[str, int, int], tuple[int, int]] = {}

@@ -13,7 +13,7 @@ from ...history.reading.filters import Flow
 from ..events import node_object
 from ..text import ns_of
 
-MOST_PATHS = 1000
+MAX_PATHS = 1000
 """Largest number of events with a path in one answer."""
 _CHANGES = tuple(kind.label for kind in Kind if kind != Kind.PUSH)
 """All kinds except pushes, which repeat the path of a flow every few seconds."""
@@ -39,9 +39,9 @@ class PathPeriod:
 def path_periods(
     history: HistoryLike, flow_id: int, start_ns: int | None, end_ns: int | None
 ) -> tuple[list[PathPeriod], bool]:
-    """Paths of a flow, oldest first, and whether there are more than MOST_PATHS. Raises HistoryError."""
+    """Paths of a flow, oldest first, and whether there are more than MAX_PATHS. Raises HistoryError."""
     chosen: dict[str, Any] = {"flow": Flow(flow_id=flow_id), "start": start_ns, "end": end_ns}
-    table = history.paths(limit=MOST_PATHS, kinds=_CHANGES, **chosen)
+    table = history.paths(limit=MAX_PATHS, kinds=_CHANGES, **chosen)
     rows = table.rows()
     pushes = history.paths(limit=1, kinds=(Kind.PUSH.label,), **chosen).rows()
     begun_before = pushes and (not rows or ns_of(pushes[0]["time"]) < ns_of(rows[0]["time"]))

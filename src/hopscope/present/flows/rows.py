@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...history.reading.table import Table
 
 State = Literal["live", "past", "all"]
-MOST_PAST = 10_000
+MAX_PAST = 10_000
 """Largest number of past flows in one answer: those with the newest events."""
 Sums = dict[str, Any]
 """Sums of one flow's events, by the names of the columns of `History.flows`."""
@@ -64,7 +64,7 @@ def past_flows(
         return PastFlows()
     live = state.flows()
     filters = search.of_history(start_ns, end_ns)
-    table = history.sums_of(FlowIdSet(live["flow_id"]), inside=False, limit=MOST_PAST, **filters)
+    table = history.sums_of(FlowIdSet(live["flow_id"]), inside=False, limit=MAX_PAST, **filters)
     return PastFlows(_records(table), table, table.truncated)
 
 

@@ -33,8 +33,8 @@ from ..text import UnreadableError, protocol
 if TYPE_CHECKING:
     from ...history.reading.filters import Filters, Flow
 
-MOST_WORDS = 16
-MOST_EITHER = 4
+MAX_WORDS = 16
+MAX_EITHER = 4
 """Largest number of words that match either end: each one doubles the combinations."""
 KEYS = ("src", "dst", "port", "sport", "dport", "proto", "node", "egress", "id", "path")
 _WORD = re.compile(r'(?:[^\s">]|"[^"]*")+|>')
@@ -129,8 +129,8 @@ def parse_search(text: str, find_node: Callable[[str], int | None], nodes: Itera
     if text.count('"') % 2:
         raise UnreadableError('q: found a single ", expected two around a name with spaces')
     words = _WORD.findall(text)
-    if len(words) > MOST_WORDS:
-        raise UnreadableError(f"q: expected at most {MOST_WORDS} words, found {len(words)}")
+    if len(words) > MAX_WORDS:
+        raise UnreadableError(f"q: expected at most {MAX_WORDS} words, found {len(words)}")
     if words.count(">") > 1 or words == [">"]:
         raise UnreadableError(
             "q: expected one > between a source and a destination, as in 10.0.0.0/8 > 10.1.2.3"
@@ -211,9 +211,9 @@ class _Parser:
             self._also(source if side == "src" else destination)
             return
         self._either += 1
-        if self._either > MOST_EITHER:
+        if self._either > MAX_EITHER:
             raise UnreadableError(
-                f"q: {word[:60]}: expected at most {MOST_EITHER} words for either end; say src: or dst:"
+                f"q: {word[:60]}: expected at most {MAX_EITHER} words for either end; say src: or dst:"
             )
         self._also(source, destination)
 

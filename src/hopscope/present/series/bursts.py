@@ -14,14 +14,14 @@ from .moved_alarms import end_moved_alarms
 from .peaks import KINDS, add_peaks, span_of
 from .places import DROP, PLACE_METRICS
 
-MOST_EVENTS = 100_000
+MAX_EVENTS = 100_000
 """Largest number of events that a search reads: the newest of the time range."""
-MOST_EARLIER = 20_000
+MAX_EARLIER = 20_000
 """Largest number of beginnings and ends of alarms before the range that are read, to find the alarms that are
 open when it begins."""
 BACK_NS = 31 * 86_400 * 10**9
 """How far before the range they are read."""
-MOST_OF_FLOWS = 20_000
+MAX_OF_FLOWS = 20_000
 """Largest number of events at the places of bursts that are read to find their flows."""
 CONTRIBUTORS = 5
 """How many flows are named for each burst."""
@@ -87,7 +87,7 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
     filters: Filters = {"start": search.start_ns, "end": search.end_ns, "metrics": metrics, "kinds": kinds}
     if search.node is not None:
         filters["nodes"] = (search.node,)
-    table = history.events(limit=MOST_EVENTS, **filters)
+    table = history.events(limit=MAX_EVENTS, **filters)
     rows = [row for row in event_rows(table) if row["node_id"] is not None]
     if search.above is None and not table.truncated:
         rows += _earlier(history, filters)
@@ -112,7 +112,7 @@ def _earlier(history: HistoryLike, filters: Filters) -> list[dict[str, Any]]:
         "end": begin_ns,
         "kinds": (Kind.RAISED.label, Kind.CLEARED.label),
     }
-    table = history.events(limit=MOST_EARLIER, **earlier)
+    table = history.events(limit=MAX_EARLIER, **earlier)
     return [row for row in event_rows(table) if row["node_id"] is not None]
 
 
@@ -131,7 +131,7 @@ def _contributors(history: HistoryLike, found: list[Burst], search: Search) -> b
     places = [one.interval.place for one in found]
     ports = sorted({place.port for place in places if place.port is not None})
     table = history.events(
-        limit=MOST_OF_FLOWS,
+        limit=MAX_OF_FLOWS,
         start=min(start for start, _ in spans),
         end=max(end for _, end in spans) + 1,
         nodes=sorted({place.node for place in places}),

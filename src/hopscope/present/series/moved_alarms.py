@@ -11,7 +11,7 @@ from ...history.reading.filters import Filters
 from .intervals import Interval, alarms, event_rows, is_measured, place_of_row
 from .places import OF_FLOWS, Place
 
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """Largest number of events that are read: the newest of the time range."""
 _KINDS = (Kind.NEW_KEY.label, Kind.CHANGE.label, Kind.CLEARED.label)
 """Kinds of events whose value comes from a report at the time of the event."""
@@ -29,7 +29,7 @@ def end_moved_alarms(history: HistoryLike, found: Sequence[Interval], filters: F
     if not waiting:
         return False
     table = history.events(
-        limit=MOST_VALUES,
+        limit=MAX_VALUES,
         start=min(alarm.start_ns or 0 for parts in waiting.values() for alarm in parts),
         end=int(filters["end"]),  # type: ignore[arg-type]
         nodes=sorted({place.node for _, place in waiting}),
@@ -51,7 +51,7 @@ def places_of_moved_alarms(history: HistoryLike, filters: Filters) -> set[tuple[
     another member.
     """
     kinds: Filters = {**filters, "kinds": (Kind.RAISED.label, Kind.CLEARED.label)}
-    table = history.events(limit=MOST_VALUES, **kinds)
+    table = history.events(limit=MAX_VALUES, **kinds)
     opened = [alarm for alarm in alarms(reversed(list(event_rows(table)))) if alarm.end_ns is None]
     end_moved_alarms(history, opened, filters)
     still = {_port(alarm) for alarm in opened if alarm.end_ns is None}

@@ -23,11 +23,11 @@ from .peaks import add_peaks
 from .places import DROP, OF_FLOWS, Buckets, Place, place_rows, times_ns
 from .samples import Samples
 
-MOST_ALARMS = 10_000
+MAX_ALARMS = 10_000
 """Largest number of events of alarms that are read for one series."""
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 """Largest number of alarms in one series: those with the highest peaks."""
-_EARLIER = (64, MOST_ALARMS)
+_EARLIER = (64, MAX_ALARMS)
 """How many events before the range are searched for the stored value, and for an alarm that continues into
 it. The second number is used if the newest events of the switch or port are all about other places.
 """
@@ -109,7 +109,7 @@ def series(history: HistoryLike, asked: SeriesQuery, buckets: Buckets, samples: 
     _add_alarms(found, history, asked, filters)
     found.truncated |= add_peaks(history, found.alarms, filters)
     found.alarm_count = len(found.alarms)
-    highest = sorted(found.alarms, key=lambda alarm: -alarm.peak)[:MOST_SHOWN]
+    highest = sorted(found.alarms, key=lambda alarm: -alarm.peak)[:MAX_SHOWN]
     found.alarms = sorted(highest, key=lambda alarm: alarm.start_ns or 0)
     if samples is not None and asked.flow_id is None and asked.node is not None:
         _add_samples(found, asked, samples)
@@ -126,7 +126,7 @@ def _put(found: Series, at: int, latest: int, lowest: int, highest: int, events:
 
 def _add_flow(found: Series, history: HistoryLike, filters: Filters) -> None:
     filters = {**filters, "metrics": ("flow_latency",)}
-    table = history.events(limit=MOST_ALARMS, order="oldest", **filters)
+    table = history.events(limit=MAX_ALARMS, order="oldest", **filters)
     for row in event_rows(table):
         at = found.buckets.at(row["time_ns"])
         if at is not None and row["kind"] != "flow_record" and is_measured(row):
@@ -136,7 +136,7 @@ def _add_flow(found: Series, history: HistoryLike, filters: Filters) -> None:
 
 def _add_alarms(found: Series, history: HistoryLike, asked: SeriesQuery, filters: Filters) -> None:
     filters = {**filters, "metrics": (asked.metric,), "kinds": ALARM_KINDS}
-    table = history.events(limit=MOST_ALARMS, order="oldest", **filters)
+    table = history.events(limit=MAX_ALARMS, order="oldest", **filters)
     found.truncated = found.truncated or table.truncated
     found.alarms = [alarm for alarm in alarms(event_rows(table)) if asked.takes(alarm.place)]
     if asked.metric in OF_FLOWS and asked.flow_id is None:  # each flow has a stored value and an alarm

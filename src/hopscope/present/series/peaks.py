@@ -12,7 +12,7 @@ from ...history.reading.filters import Filters
 from .intervals import ALARM_KINDS, Interval, event_rows, place_of_row
 from .places import Place
 
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """Largest number of events with values that are read: the newest of the time range."""
 KINDS = tuple(
     kind.label for kind in Kind if kind not in (Kind.FLOW_RECORD, Kind.LABEL_RECORD, Kind.PATH_CHANGE)
@@ -45,7 +45,7 @@ def add_peaks(history: HistoryLike, found: Sequence[Interval], filters: Filters)
         "metrics": sorted({alarm.metric for alarm in found}),
         "kinds": _VALUES,
     }
-    table = history.events(limit=MOST_VALUES, **chosen)
+    table = history.events(limit=MAX_VALUES, **chosen)
     for row in event_rows(table):
         values[row["metric"], place_of_row(row)].append((row["time_ns"], row["value"]))
     for mine in values.values():

@@ -35,7 +35,7 @@ from ...settings.limits import (
 from .intervals import event_key, event_rows, place_of_row
 from .places import Place, limits_at
 
-MOST_EVENTS = 200_000
+MAX_EVENTS = 200_000
 """Largest number of events that a preview reads: the newest of the range. This takes about one CPU second."""
 PLACES = 10
 """How many places a preview lists."""
@@ -131,7 +131,7 @@ def preview(
     filters: Filters = {"start": since_ns, "end": until_ns, "metrics": (metric,), "kinds": KINDS}
     if proposal.node is not None:
         filters["nodes"] = (proposal.node,)
-    table = history.events(limit=MOST_EVENTS, **filters)
+    table = history.events(limit=MAX_EVENTS, **filters)
     rows = list(event_rows(table))
     rows.reverse()
     found = Preview(since_ns=rows[0]["time_ns"] if table.truncated and rows else since_ns)

@@ -25,7 +25,7 @@ from .places import Buckets
 
 KEPT = 300
 """Number of samples that are kept: five minutes."""
-MOST_PLACES = 8192
+MAX_PLACES = 8192
 """Largest number of places in a sample of a metric: those with the highest values. Each takes 4 bytes, and 8
 for its key if the keys have changed."""
 IDLE_SECONDS = 60.0
@@ -128,8 +128,8 @@ class Samples:
     def _take(self) -> None:
         now_ns = self._now()
         for metric, keys, values in [*self._gauges(now_ns), *self._labels()]:
-            if len(keys) > MOST_PLACES:
-                top = np.argpartition(values, len(values) - MOST_PLACES)[-MOST_PLACES:]
+            if len(keys) > MAX_PLACES:
+                top = np.argpartition(values, len(values) - MAX_PLACES)[-MAX_PLACES:]
                 keys, values = keys[top], values[top]
             order = np.argsort(keys)
             keys, values = keys[order], values[order]

@@ -22,7 +22,7 @@ from ...present.units import size
 from ...settings.collector import Settings
 from ...settings.configuration.secrets import unreadable
 from ...settings.listen import ListenSettings
-from ...settings.section import LEAST_TOKEN
+from ...settings.section import MIN_TOKEN
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
 from ..supervisor.requirements import check_requirements
@@ -317,7 +317,7 @@ def page(settings: Settings) -> Finding:
 
 def _with_tokens(settings: Settings, missing: Collection[str]) -> Settings:
     """The settings with placeholders for missing secrets of the page, which have findings of their own."""
-    serve, any_text = settings.serve, "-" * LEAST_TOKEN
+    serve, any_text = settings.serve, "-" * MIN_TOKEN
     given: dict[str, object] = {
         name: any_text for name in ("token", "viewer_token") if f"serve.{name}" in missing
     }

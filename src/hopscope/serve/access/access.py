@@ -42,7 +42,7 @@ log = logger("serve")
 T = TypeVar("T")
 KEPT_SECONDS = 2.0
 """How long a session stays cached: if another process ends it, that takes effect after this time."""
-_MOST_KEPT = 1024
+_MAX_KEPT = 1024
 PASSWORDS_WAIT = 16
 """How many password logins may wait while one is checked; any further one is refused."""
 
@@ -146,7 +146,7 @@ class Access:
         except OperatorsError as error:
             log.error("sessions cannot be read", error=str(error))
             return None
-        if len(self._kept) >= _MOST_KEPT:
+        if len(self._kept) >= _MAX_KEPT:
             self._kept.clear()
         self._kept[secret] = now, found
         return found

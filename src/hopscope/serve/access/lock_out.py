@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 FORGET_SECONDS = 3600.0
 """A count is reset if no failure occurs for this long."""
-MOST_COUNTS = 16_384
+MAX_COUNTS = 16_384
 """Maximum number of counts of each kind; the one with the oldest failure makes room."""
 
 
@@ -96,7 +96,7 @@ class LockOut:
             count = _Count()
         count.failures, count.last = count.failures + 1, now
         counts[key] = count
-        if len(counts) > MOST_COUNTS:
+        if len(counts) > MAX_COUNTS:
             counts.popitem(last=False)
 
 

@@ -12,7 +12,7 @@ from ...memory.private_file import private_text
 from ...settings.access import Role
 from ...settings.configuration.errors import ConfigError
 from ...settings.configuration.secrets import value_of
-from ...settings.section import LEAST_TOKEN
+from ...settings.section import MIN_TOKEN
 from ...settings.serve import ServeSettings
 
 NAME = "token"
@@ -66,6 +66,6 @@ def bearer_token(headers: Headers) -> str | None:
 def token_of(key: str, text: str | None) -> str | None:
     """The token of a setting, None if it is unset. Raises ConfigError if it is unreadable or too short."""
     token = value_of(key, text)
-    if token is not None and len(token) < LEAST_TOKEN:
-        raise ConfigError(f"{key}: found {len(token)} characters, expected {LEAST_TOKEN} or more")
+    if token is not None and len(token) < MIN_TOKEN:
+        raise ConfigError(f"{key}: found {len(token)} characters, expected {MIN_TOKEN} or more")
     return token

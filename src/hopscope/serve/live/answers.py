@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import Message, Scope
 
-MOST_PATH = 2000
+MAX_PATH = 2000
 """Maximum length of a path with its query."""
 HUB = "live"
 """Client name of the hub, which asks for all viewers, one query at a time for each answer."""
@@ -32,7 +32,7 @@ class Answer:
 
 def can_be_watched(app: FastAPI, path: str) -> bool:
     """Whether a path is that of a GET of the API that answers at once with JSON."""
-    if len(path) > MOST_PATH or not path.isascii() or not path.isprintable() or "#" in path:
+    if len(path) > MAX_PATH or not path.isascii() or not path.isprintable() or "#" in path:
         return False
     plain = unquote(urlsplit(path).path)
     if not plain.startswith("/api/") and plain != "/readyz":

@@ -24,9 +24,9 @@ BUDGET = 0.5
 """Share of the time that making all watched answers may take."""
 VIEWER_BYTES = 200_000
 """Per second and viewer, before compression."""
-MOST_PATHS = 24
+MAX_PATHS = 24
 """Maximum number of answers that one viewer watches."""
-MOST_VIEWERS = 128
+MAX_VIEWERS = 128
 PER_CLIENT = 32
 """Maximum number of viewers from one address: tabs of a browser, or browsers behind one proxy."""
 STILL_SECONDS = 5.0
@@ -110,7 +110,7 @@ class Hub:
 
     def has_room(self, client: str) -> bool:
         """Whether one more viewer from this address is accepted."""
-        return len(self.viewers) < MOST_VIEWERS and self.clients[client] < PER_CLIENT
+        return len(self.viewers) < MAX_VIEWERS and self.clients[client] < PER_CLIENT
 
     def enter(self, viewer: Viewer) -> None:
         """Add a viewer."""

@@ -27,7 +27,7 @@ from .router import api_router
 router = api_router("fabric")
 T = TypeVar("T")
 
-MOST_BUCKETS = 1000
+MAX_BUCKETS = 1000
 MOMENTS = 8
 """How many past networks are cached: a slider requests a moment for several metrics and pods."""
 
@@ -170,7 +170,7 @@ async def timeline(
     request: Request,
     since: Moment = None,
     until: Moment = None,
-    buckets: Annotated[int, Query(ge=1, le=MOST_BUCKETS)] = 120,
+    buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 120,
     metric: Metric = "hop_latency",
 ) -> m.FabricTimeline:
     """Notable events and the highest value of a metric by time, to show where to stop a slider over history.

@@ -11,7 +11,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from ..access.identity import identity_of
 from ..live.answers import can_be_watched
-from ..live.hub import MOST_PATHS, Hub, Viewer
+from ..live.hub import MAX_PATHS, Hub, Viewer
 from .router import PREFIX
 
 router = APIRouter()
@@ -53,7 +53,7 @@ async def _listen(socket: WebSocket, hub: Hub, viewer: Viewer) -> None:
         while True:
             paths = _paths(await socket.receive_text())
             if paths is None:
-                await socket.close(_BAD, f'expected {{"watch": [...]}} with at most {MOST_PATHS} paths')
+                await socket.close(_BAD, f'expected {{"watch": [...]}} with at most {MAX_PATHS} paths')
                 return
             good = [path for path in paths if can_be_watched(socket.app, path)]
             hub.watch(viewer, good)
@@ -69,7 +69,7 @@ def _paths(text: str) -> list[str] | None:
     except ValueError:
         return None
     paths = message.get("watch") if isinstance(message, dict) else None
-    if not isinstance(paths, list) or len(paths) > MOST_PATHS or not all(isinstance(p, str) for p in paths):
+    if not isinstance(paths, list) or len(paths) > MAX_PATHS or not all(isinstance(p, str) for p in paths):
         return None
     return paths
 

@@ -41,7 +41,7 @@ PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4
 NO_USUAL_PACKET = U64(rules.ROLE_REPORT) | TUNNEL_ROLES
 SHORT_RUN = U64(8)
 """Length of a run of frames of the usual forms from which the call of their loops pays off."""
-MOST_PATIENCE = U64(64)
+MAX_PATIENCE = U64(64)
 """At most this many frames are read by `any_frames` before the usual forms are tried again."""
 UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
@@ -275,7 +275,7 @@ def decode_frames(
             buf, frames, reached, table, plans, reports, index, hops, first
         )
         counts[2] += other
-        patience = U64(1) if reached - done >= SHORT_RUN else min(patience << U64(1), MOST_PATIENCE)
+        patience = U64(1) if reached - done >= SHORT_RUN else min(patience << U64(1), MAX_PATIENCE)
         stop = min(reached + patience, total)
         done, index, first, other = any_frames(
             buf, frames, reached, stop, table, plans, reports, index, hops, first, trails

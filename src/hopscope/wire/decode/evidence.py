@@ -27,9 +27,9 @@ REPORTS = 64
 """Number of frames with reports that are examined."""
 FRAMES = 256
 """Number of other frames that are kept in case there are no reports."""
-MOST_FRAMES = 20_000
+MAX_FRAMES = 20_000
 """Number of frames among which reports are searched."""
-MOST_PACKETS = 2_000
+MAX_PACKETS = 2_000
 """The same if packets are searched for INT, which is done with every candidate."""
 _CLEAR = 0.5
 """A source has another dialect if that dialect is better by this worth per frame."""
@@ -143,7 +143,7 @@ class Evidence:
     @property
     def enough(self) -> bool:
         """Whether further frames would not be examined."""
-        return self._found >= REPORTS or self._seen >= (MOST_PACKETS if self._packets else MOST_FRAMES)
+        return self._found >= REPORTS or self._seen >= (MAX_PACKETS if self._packets else MAX_FRAMES)
 
     def propose(self) -> Proposal:
         """The dialect that reads these frames best; among equals, the one that differs least from the

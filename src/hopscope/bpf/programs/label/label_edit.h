@@ -9,7 +9,7 @@
 
 #define MAX_IP_OPTIONS 40
 #define NO_PORT 0xffff
-#define MOST_REMOVED 4080 /* bpf_skb_adjust_room() removes less than 4096 bytes at a time */
+#define MAX_REMOVED 4080 /* bpf_skb_adjust_room() removes less than 4096 bytes at a time */
 
 /* Bytes in the queue of the interface; 0 without a queue.  Not inlined, like `length_of`. */
 __attribute__((noinline)) __u32 queued_at(struct __sk_buff *skb, __u32 processors)
@@ -81,7 +81,7 @@ inlined enum label_count restore(struct __sk_buff *skb, struct label_scratch *sc
 {
 	__u32 options = packet->options & 63, base = packet->payload - options;
 	__u32 removed = OPTION_BYTES + packet->items * ITEM_BYTES;
-	__u32 first = removed > MOST_REMOVED ? MOST_REMOVED : removed;
+	__u32 first = removed > MAX_REMOVED ? MAX_REMOVED : removed;
 	if (options > MAX_IP_OPTIONS || (options && load(skb, base, scratch->made, options)))
 		return PASS_REFUSED;
 	if (bpf_skb_adjust_room(skb, -(__s32)first, BPF_ADJ_ROOM_NET, 0))

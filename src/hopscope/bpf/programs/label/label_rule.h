@@ -4,7 +4,7 @@
 
 #include "label_packet.h"
 
-#define MOST_SHIFT 40
+#define MAX_SHIFT 40
 #define RANDOM_BITS 53
 
 enum label_verdict {
@@ -47,7 +47,7 @@ inlined int has_chance(const struct label_control *control, __u64 count, __u64 e
 inlined enum label_verdict wants_label(const struct label_control *control, const struct label_port *port, __u64 count,
 				       __u64 now, __u64 last, const struct label_inputs *given)
 {
-	__u32 shift = port->shift < MOST_SHIFT ? port->shift : MOST_SHIFT;
+	__u32 shift = port->shift < MAX_SHIFT ? port->shift : MAX_SHIFT;
 	__u64 interval = control->interval >> shift;
 	if (port->every || count >= control->max_hop)
 		return CHANCE_LABEL;

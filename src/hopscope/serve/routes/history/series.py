@@ -33,9 +33,9 @@ router = api_router("series")
 
 A = TypeVar("A")
 Work = Callable[[SharedHistory, threading.Event], A]
-_LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
+_MIN_SECONDS, _MAX_SECONDS = 2.0, 30.0
 """Bounds of the time for which an answer is cached, a quarter of its buckets' width."""
-MOST_CELLS = 8000
+MAX_CELLS = 8000
 """Maximum of rows times buckets of a heat map, so that its answer stays below 100 KB."""
 PortNumber = Annotated[int | None, Query(ge=0, lt=2**30, description="Egress port, or ifIndex")]
 QueueNumber = Annotated[int | None, Query(ge=0, lt=2**30, description="Queue or buffer")]
@@ -113,8 +113,8 @@ async def heatmap(
     """Highest value of each place by bucket. `sort`: by highest value, by number of events, or by place (of
     the places with the highest values).
     """
-    if rows * buckets > MOST_CELLS:
-        raise HTTPException(400, f"rows: expected at most {MOST_CELLS:,} rows times buckets")
+    if rows * buckets > MAX_CELLS:
+        raise HTTPException(400, f"rows: expected at most {MAX_CELLS:,} rows times buckets")
     over = _buckets(since, until, buckets)
     nodes = [context.node(each) for each in node or ()]
     samples = None if metric == DROP else _samples(context, request)
@@ -238,7 +238,7 @@ def _kept(
     context: Context, request: Request, make: Callable[[SharedHistory], A], over: Buckets | None = None
 ) -> Work[A]:
     """Work for a query that many viewers ask again and again: it is done once for all of them."""
-    seconds = _LEAST_SECONDS if over is None else min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))
+    seconds = _MIN_SECONDS if over is None else min(_MAX_SECONDS, max(_MIN_SECONDS, over.width_ns / 4e9))
     return context.keeping(request, seconds, make, over and over.start_ns)
 
 

@@ -8,8 +8,8 @@ import { empty } from "../../lib/panel.js";
 import { columnChart } from "../../charts/columns.js";
 import { legend, lineChart } from "../../charts/line.js";
 
-const MOST_SERIES = 12;
-const MOST_CATEGORIES = 400;
+const MAX_SERIES = 12;
+const MAX_CATEGORIES = 400;
 /** In the address: no column is the series. */
 const NONE = "-";
 /** The key by which rows have the same x. */
@@ -78,7 +78,7 @@ export function answerChart() {
       const before = sums.get(category) ?? null;
       sums.set(category, row[cy] === null ? before : before + Number(row[cy]));
     }
-    const names = [...groups.keys()].slice(0, MOST_SERIES);
+    const names = [...groups.keys()].slice(0, MAX_SERIES);
     if (groups.size > names.length) note.textContent = `The first ${names.length} of ${groups.size} series are shown.`;
     if (repeats(series.value)) note.textContent += ` Several rows have the same ${x.value}${cs < 0 ? "" : ` and ${series.value}`}: the chart adds up their ${y.value}. For another aggregate, use GROUP BY in the query.`;
     const keys = legend(names.map((name) => ({ name })));
@@ -90,7 +90,7 @@ export function answerChart() {
       times.set({ series: lines, from, to: Math.max(to, from + 1) });
       return;
     }
-    const categories = [...new Set(answer.rows.map((row) => keyOf(row[cx])))].slice(0, MOST_CATEGORIES);
+    const categories = [...new Set(answer.rows.map((row) => keyOf(row[cx])))].slice(0, MAX_CATEGORIES);
     const found = names.map((name) => ({ name, values: categories.map((each) => groups.get(name).get(each) ?? null) }));
     fill(box, columns.element, keys);
     columns.set({ categories: categories.map(String), series: found, lines: form.value === "line" });
