@@ -110,12 +110,12 @@ class Page:
         names = named_in(f"time, shard, sequence, {where}")
         source = snapshot.select(cursor, names, gap=_ALL if "flow_id" in names else _GAP)
         got = cursor.execute(
-            f"""SELECT time, shard, sequence, {ROW} AS row FROM ({source})
-            WHERE {where} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
-        ).fetchnumpy()
+            f"""SELECT * REPLACE (coalesce(row, 0) AS row) FROM (SELECT time, shard, sequence, {ROW} AS row
+            FROM ({source}) WHERE {where} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1})"""
+        ).fetchnumpy()  # events of journals have no row
         found = np.empty(len(got["time"]), _KEY)
         for name in _KEY.names or ():
-            found[name] = np.ma.getdata(got[name])  # events of journals have no row
+            found[name] = got[name]
         keys = np.concatenate([self._keys, found])
         keys = keys[
             np.lexsort([keys[name] for name in (_PLACE[:2] if self._order == "sequence" else _PLACE)])
