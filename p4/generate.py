@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.wire.dta.codec import Form, Opcode
+from hopscope.wire.dta.forms import Form, Opcode
 
 from hopscope.direct.hashing import POLYNOMIALS
 from hopscope.wire import layout

@@ -19,6 +19,7 @@ from hopscope.memory.huge_pages import huge_share, huge_share_in, huge_zeros
 from hopscope.memory.region import HUGE_PAGE
 from hopscope.runtime.checks import environment
 from hopscope.runtime.checks.environment import LARGE
+from hopscope.runtime.pipeline.mode import Mode
 from hopscope.settings.collector import Settings
 
 SMAPS = """\
@@ -127,7 +128,7 @@ def test_large_tables_are_advised_huge_pages(
 ) -> None:
     """`hopscope check` names what to mount for tables that gain by it."""
     monkeypatch.setattr(environment, "huge_share_in", lambda _: share)
-    monkeypatch.setattr(environment, "state_bytes", lambda _: needed)
+    monkeypatch.setattr(Mode, "state_bytes", lambda _: needed)
     settings = Settings(regions=tmp_path, data=tmp_path, listen=())
     finding = next(each for each in environment.findings(settings) if each.what == f"pages of {tmp_path}")
     assert finding.verdict == verdict
