@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.wire.dta.forms import Form, Opcode
-
 from hopscope.direct.hashing import POLYNOMIALS
 from hopscope.wire import layout
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.dta import layout as dta
+from hopscope.wire.dta.forms import Form, Opcode
 from hopscope.wire.fields import RESERVED, Header
 from hopscope.wire.label import layout as label
 from hopscope.wire.roce import layout as roce
