@@ -97,9 +97,7 @@ def numbers(
 
 def texts(data: Buffer, lengths: Buffer, valid: npt.NDArray[np.bool_] | None = None) -> Column:
     """Texts with these lengths, whose bytes are one after another in `data`."""
-    ends = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=ends[1:])
-    return Column("u", len(lengths), (bits_of(valid), ends, np.ascontiguousarray(data)))
+    return Column("u", len(lengths), (bits_of(valid), _offsets(lengths), np.ascontiguousarray(data)))
 
 
 def coded(name: str, codes: Buffer, meanings: Column) -> Column:
@@ -111,9 +109,12 @@ def coded(name: str, codes: Buffer, meanings: Column) -> Column:
 
 def lists(name: str, values: Column, lengths: Buffer, valid: npt.NDArray[np.bool_]) -> Column:
     """Lists with these lengths, whose values are one after another."""
-    ends = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=ends[1:])
-    return Column("+l", len(lengths), (bits_of(valid), ends), (values,), name=name)
+    return Column("+l", len(lengths), (bits_of(valid), _offsets(lengths)), (values,), name=name)
+
+
+def _offsets(lengths: Buffer) -> Buffer:
+    """Where each value begins, and where the last one ends."""
+    return np.append(0, np.cumsum(lengths)).astype(np.int32)
 
 
 def bits_of(valid: npt.NDArray[np.bool_] | None) -> Buffer | None:

@@ -50,7 +50,7 @@ def write_segment(folder: Path, events: Records) -> SegmentFile:
     """Write EVENT records [n ≥ 1] of one shard, in sequence, as a segment of the data folder `folder`.
 
     The file gets its name once it is on disk. HistoryError: the disk is full, or the folder is not writable;
-    no file is left behind.
+    no file remains.
     """
     shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
     target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
