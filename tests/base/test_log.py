@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import structlog
@@ -43,10 +44,11 @@ def test_a_line_of_json() -> None:
     assert (line["level"], line["component"], line["event"]) == ("info", "here", "restarting")
 
 
-def test_libraries_are_logged_in_single_lines_at_a_bounded_rate() -> None:
-    """An error of a library is one line without its traceback, and a flood of them is a handful of lines,
-    also if each has a time or an address.
+def test_libraries_are_logged_in_single_lines_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a library is one line without its traceback, and a flood of them is a handful of lines in
+    each period, also if each has a time or an address.
     """
+    monkeypatch.setattr("hopscope.base.log.time", SimpleNamespace(monotonic=lambda: 1.0))
     stream = io.StringIO()
     configure(stream)
     library = logging.getLogger("asyncio")
@@ -92,10 +94,11 @@ def test_level_and_format_change_while_it_runs() -> None:
     assert [json.loads(line)["event"] for line in lines[3]] == ["error error"]
 
 
-def test_a_message_may_have_one_line_of_a_period() -> None:
+def test_a_message_may_have_one_line_of_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what it repeats, in place of its text."""
     stream = io.StringIO()
     configure(stream)
+    monkeypatch.setattr("hopscope.base.log.time", SimpleNamespace(monotonic=lambda: 1.0))
     for cause in ["disk", "network"] * 10:
         logger("here").error("failed", repeats=cause, at_most=1, cause=cause)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]

@@ -9,7 +9,6 @@ import logging
 import re
 import sys
 import time
-import traceback
 from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -88,8 +87,12 @@ class _Library(logging.Handler):
 
 def raised_at(error: BaseException) -> str:
     """File and line that raised an error; empty if unknown."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    at = error.__traceback__
+    if at is None:
+        return ""
+    while at.tb_next is not None:
+        at = at.tb_next
+    return f"{Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}"
 
 
 class _SafeStream:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from ...base import log
 from ...base.errors import HopscopeError, described
@@ -145,7 +143,6 @@ def run(role: str, channel: socket.socket) -> int:
     except Exception as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        child.report(error=f"{described(error)} ({Path(frame.filename).name}:{frame.lineno})")
+        child.report(error=f"{described(error)} ({log.raised_at(error)})")
         return 1
     return 0
