@@ -72,6 +72,22 @@ def report(node: int = 7, sequence: int = 42, path: tuple[int, ...] = (5, 4), sp
     return group + bytes([0x14, len(inner) // 4 + 2, 0, 0x20]) + bytes(8) + inner
 
 
+HEAD = bytes.fromhex("11000040 00000009 00000001 5ad88132")
+"""A Telemetry Report 1.0 up to its packet."""
+INTCOLLECTOR = HEAD + ethernet(
+    ipv4(
+        udp(
+            bytes.fromhex(
+                "01000b00 00000803ff000000"  # shim, INT 1.0 as version 0
+                "00000004 00050003 00000190 00050258 000002bc 5ad9f940 000503e8 00000001"
+            ),
+            5000,
+        )
+    )
+)
+"""A Telemetry Report 1.0 of one hop, as INTCollector's generator writes it."""
+
+
 def capture(path: Path, payloads: list[bytes], port: int = 32766) -> Path:
     frames = np.zeros(len(payloads), FRAME)
     frames["length"] = frames["wire_length"] = [len(one) for one in payloads]
@@ -171,19 +187,37 @@ def test_a_hint_where_another_dialect_finds_hops(tmp_path: Path) -> None:
     """A Report 1.0 of INTCollector's generator reads like a drop of 0.5, without hops: the dialect that finds
     its hop is named. A drop of 0.5 has no hint.
     """
-    telemetry = bytes.fromhex(
-        "01000b00 00000803ff000000"  # shim, INT 1.0 as version 0
-        "00000004 00050003 00000190 00050258 000002bc 5ad9f940 000503e8 00000001"
-    )
-    head = bytes.fromhex("11000040 00000009 00000001 5ad88132")
     path, drop = tmp_path / "1.0.pcap", tmp_path / "0.5.pcap"
-    path.write_bytes(pcap([ethernet(ipv4(udp(head + ethernet(ipv4(udp(telemetry, 5000))), 54321)))]))
-    drop.write_bytes(pcap([ethernet(ipv4(udp(head + bytes(8) + ethernet(ipv4(udp(b"", 53))), 54321)))]))
+    path.write_bytes(pcap([ethernet(ipv4(udp(INTCOLLECTOR, 54321)))]))
+    drop.write_bytes(pcap([ethernet(ipv4(udp(HEAD + bytes(8) + ethernet(ipv4(udp(b"", 53))), 54321)))]))
     hint = "hopscope: these reports have no hops; --dialect intcollector finds 1 in the first of them\n"
     for command_ in ("decode", "replay"):
         assert hopscope(command_, str(path)).stderr.endswith(hint)
         assert "have no hops" not in hopscope(command_, str(drop)).stderr
     assert "have no hops" not in hopscope("decode", str(path), "--dialect", "intcollector").stderr
+
+
+def test_a_capture_is_read_as_the_listeners_of_the_settings_read_it(tmp_path: Path) -> None:
+    """Dialect and port are the listener's; --dialect takes precedence. Listeners with several dialects are an
+    error that names --dialect, with which the ports are still read.
+    """
+    path = tmp_path / "1.0.pcap"
+    path.write_bytes(pcap([ethernet(ipv4(udp(INTCOLLECTOR, 40000)))]))
+    dialect = "listen=udp://127.0.0.1:40000?dialect=intcollector"
+    [found] = objects(str(path), "--set", dialect)
+    assert len(found["hops"]) == 1
+    assert "hops" not in objects(str(path), "--set", dialect, "--dialect", "spec")[0]
+    hops = '"hops_total": 1,'
+    assert hops in hopscope("replay", str(path), "--set", dialect, "--format", "json").stdout
+    several = 'listen=["udp://127.0.0.1:40000?dialect=intcollector", "udp://127.0.0.1:40001"]'
+    for command_ in ("decode", "replay"):
+        failed = hopscope(command_, str(path), "--set", several)
+        assert failed.returncode == 2
+        assert failed.stderr == (
+            "hopscope: listen: found dialects intcollector, spec, expected one for all reports of a file: "
+            "choose it with --dialect\n"
+        )
+    assert len(objects(str(path), "--set", several, "--dialect", "intcollector")[0]["hops"]) == 1
 
 
 @pytest.mark.parametrize(

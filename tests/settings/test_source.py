@@ -6,9 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from hopscope.settings.collector import Settings
+from hopscope.settings.dialects import with_listeners
 from hopscope.settings.listen import ListenSettings
 from hopscope.settings.source import SourceError, parse, url
 from hopscope.wire.address import with_port
+from hopscope.wire.dialect import Dialect
 
 
 @pytest.mark.parametrize(
@@ -159,3 +161,12 @@ def test_ports_and_nodes_of_samples() -> None:
     assert len(both.listen) == 2
     with pytest.raises(ValidationError, match="found kind sflow in a sink, expected kind mirror"):
         Settings.model_validate({"listen": [{"kind": "sflow"}], "sink": {"enabled": True}})
+
+
+def test_ports_of_listeners_are_for_one_format() -> None:
+    """Ports of listeners are added to the dialect's, and taken from other formats; a mirror has none."""
+    texts = ("udp://127.0.0.1:4739", "sflow://127.0.0.1:7777", "ipfix+tcp://127.0.0.1:1", "mirror://lo")
+    found = with_listeners(Dialect("mine", "", ports=(54321, 7777)), [parse(text) for text in texts])
+    assert (found.ports, found.sflow_ports) == ((54321, 4739), (6343, 7777))
+    assert found.ipfix_ports == (2055, 9995, 9996)
+    assert found.packets

@@ -164,7 +164,7 @@ def sink(
             "--int-dscp, --int-port, --marker: found with interfaces, expected with a capture file; "
             "a dialect of the configuration has them ([dialects.mine])"
         )
-    if listen := _listeners(inputs, forwarding, dialect.dialect):
+    if listen := _listeners(inputs, forwarding, dialect.dialect or "spec"):
         flags.append(("INPUT", "listen", listen))
     load = partial(settings.load, forwarding, reports, serving, log, flags=flags)
     _live(lambda: reports.checked(load()), forwarding.take_over)

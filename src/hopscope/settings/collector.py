@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from ..base.errors import HopscopeError
 from ..base.user_folder import user_folder
+from ..wire.dialect import DEFAULT
 from .cluster import MEMBER, STREAM, ClusterSettings
 from .custom_dialect import DialectSettings
 from .destinations.common import ExportSettings
@@ -20,7 +22,7 @@ from .history import HistorySettings
 from .label import LabelSettings
 from .lake import LakeSettings
 from .limits import LimitSettings, check_sink
-from .listen import ListenSettings
+from .listen import BY_KIND, ListenSettings
 from .names_from import NamedDevices, check_devices
 from .postcards import PostcardSettings
 from .section import Section
@@ -177,6 +179,17 @@ class Settings(Section):
         """`nodes` of all listeners of a kind, over UDP and TCP, by address as a number."""
         found = (listen.node_ids for listen in self.listen if listen.kind.removesuffix("+tcp") == kind)
         return {address: node for nodes in found for address, node in nodes.items()}
+
+    @property
+    def dialect(self) -> str:
+        """Name of the listeners' dialect. Raises HopscopeError if they have several."""
+        names = sorted({listen.dialect for listen in self.listen if "dialect" in BY_KIND[listen.kind]})
+        if len(names) > 1:
+            raise HopscopeError(
+                f"listen: found dialects {', '.join(names)}, expected one for all reports of a file: choose "
+                "it with --dialect"
+            )
+        return names[0] if names else DEFAULT.name
 
     @property
     def workers(self) -> int:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import HopscopeError
@@ -14,6 +15,7 @@ from ..wire.dialect import DIALECTS, LAYOUTS, Dialect, Domain, with_layout
 
 if TYPE_CHECKING:
     from .custom_dialect import DialectSettings, DomainField
+    from .listen import ListenSettings
 
 AUTO = "auto"
 """The name for whichever dialect the first reports are in."""
@@ -54,6 +56,26 @@ class Changes:
             if (value := getattr(self, name)) is not None
         }
         return replace(dialect, packets=dialect.packets or self.packets, **given)
+
+
+def with_listeners(dialect: Dialect, listeners: Iterable[ListenSettings]) -> Dialect:
+    """The dialect for a capture of what these listeners receive: with their ports, each for one format, and
+    with the packets of mirror ports.
+    """
+    added: dict[str, list[int]] = {name: [] for name in _PORTS}
+    for listen in listeners:
+        if listen.kind in ("sflow", "ipfix"):
+            added[f"{listen.kind}_ports"].append(listen.port)
+        elif listen.kind == "mirror":
+            dialect = replace(dialect, packets=True)
+        elif not listen.over_tcp:
+            added["ports"].append(listen.port)
+    taken = {0, *chain(*added.values())}
+    ports: dict[str, Any] = {
+        name: (*(port for port in getattr(dialect, name) if port not in taken), *sorted({*found} - {0}))
+        for name, found in added.items()
+    }
+    return replace(dialect, **ports)
 
 
 def known(own: Mapping[str, DialectSettings] | None = None) -> dict[str, Dialect]:

@@ -143,7 +143,7 @@ def decide(
 
 def advise(reading: ReadingOptions, rejected: Collection[str], nothing: bool) -> None:
     """Suggest on stderr what to try if reports were rejected for these reasons, or nothing was decoded."""
-    if reading.dialect == "spec" and not _OF_A_DIALECT.isdisjoint(rejected):
+    if reading.dialect in (None, "spec") and not _OF_A_DIALECT.isdisjoint(rejected):
         print("hopscope: these may be in another dialect: --dialect auto proposes one", file=sys.stderr)
     if nothing:
         print(_nothing_found(reading), file=sys.stderr)
@@ -174,7 +174,7 @@ def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings |
     """Suggest on stderr a dialect that finds hops where the specifications' dialect reads reports without
     any: a report of another dialect may look like one about a drop.
     """
-    if reading.dialect != "spec" or not Path(file).is_file():
+    if reading.dialect not in (None, "spec") or not Path(file).is_file():
         return
     from ...capture.pcap.reader import PcapReader
     from ...wire.decode import evidence

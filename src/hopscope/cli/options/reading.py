@@ -28,12 +28,13 @@ class DialectOptions(Options):
     title: ClassVar = "Dialect"
 
     dialect: Annotated[
-        str,
+        str | None,
         option(
             "--dialect", metavar="DIALECT",
-            help="Dialect of the reports: see `hopscope config dialects`; auto: choose by the first reports.",
+            help="Dialect of the reports: see `hopscope config dialects`; auto: choose by the first reports; "
+            "default: that of the listeners in the settings.",
         ),
-    ] = "spec"  # fmt: skip
+    ] = None  # fmt: skip
     int_dscp: Annotated[
         list[str] | None,
         option(
@@ -69,24 +70,26 @@ class DialectOptions(Options):
         )
 
     def dialects(self, settings: Settings | SettingsOptions) -> tuple[Dialect, ...]:
-        """The named dialect, or all of them for `auto`. Options are loaded only if they may matter.
+        """The named dialect, otherwise that of the listeners; all of them for `auto`. Options are loaded only
+        if they may matter.
 
         Raises HopscopeError that names the option.
         """
-        from ...wire.dialect import DIALECTS
+        from ...wire.dialect import DEFAULT, DIALECTS
 
         changes = self.changes()
         if isinstance(settings, SettingsOptions):
-            if settings == SettingsOptions() and self.dialect in DIALECTS:
-                return (changes.of(DIALECTS[self.dialect]),)
+            if settings == SettingsOptions() and (self.dialect is None or self.dialect in DIALECTS):
+                return (changes.of(DEFAULT if self.dialect is None else DIALECTS[self.dialect]),)
             settings = settings.load()
-        from ...settings.dialects import named
+        from ...settings.dialects import named, with_listeners
 
+        name = settings.dialect if self.dialect is None else self.dialect
         try:
-            possible = named(self.dialect, settings.dialects, auto=True)
+            possible = named(name, settings.dialects, auto=True)
         except HopscopeError as error:
-            raise HopscopeError(f"--dialect {self.dialect}: {error}") from error
-        return tuple(map(changes.of, possible))
+            raise HopscopeError(f"--dialect {name}: {error}") from error
+        return tuple(changes.of(with_listeners(dialect, settings.listen)) for dialect in possible)
 
 
 @dataclass(frozen=True)
