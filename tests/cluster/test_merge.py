@@ -352,7 +352,7 @@ def seen(received: int, **more: Any) -> dict[str, Any]:
         "time": when(received), "unit": "report", "takes_labels": False,
         "totals": {
             "received": received, "received_per_second": 10.0, "lost": 5, "lost_at_most": False,
-            "lost_per_second": 0.0,
+            "lost_per_second": 0.0, "moved": 4,
             "rejected": 1, "rejected_per_second": 0.0, "kernel_drops": 0, "packets_dropped": 2, "events": 4,
             "events_per_second": 1.0, "values": 80, "values_per_event": 20.0, "flows": 3, "switches": 1,
             "sources": 1, "silent_sources": 0, "workers": 1, "busy_ratio": 0.5, "ns_per_report": 100.0,
@@ -416,7 +416,7 @@ def test_overviews_become_one() -> None:
     totals = found["totals"]
     assert (totals["received"], totals["switches"], totals["sources"], totals["flows"]) == (40, 1, 1, 6)
     assert totals["values_per_event"] == 20.0
-    assert (totals["lost"], totals["lost_at_most"]) == (12, True)
+    assert (totals["lost"], totals["lost_at_most"], totals["moved"]) == (12, True, 8)
     (source,) = found["lost_sources"]
     assert (source["lost"], source["lost_at_most"], source["received"]) == (2, True, 18)
     bodies["b"][0] |= {"contributors": [], "contributors_source": "none"}

@@ -17,6 +17,17 @@ def test_postcards() -> None:
     assert line == "postcards  9, 8 of them hops of joined paths; paths 3: 2 complete, 1 incomplete"
 
 
+def test_moved_reports_are_counted_apart_from_lost_ones() -> None:
+    """Reports that other members of the cluster received have a line of their own, if there are any."""
+    counts = Counter({"lost_reports": 2})
+    assert not any(line.startswith("moved") for line in summary_lines(counts))
+    counts["moved_reports_total"] = 7
+    assert summary_lines(counts)[2:4] == [
+        "lost       2 missing by sequence number",
+        "moved      7 reports missing here, which other members of the cluster received",
+    ]
+
+
 def test_the_reduction_counts_stored_values() -> None:
     """Flow records and alarms are events, and store no value of the reports."""
     counts = Counter({"reports_total": 9, "frames_total": 9, "values_total": 100})

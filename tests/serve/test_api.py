@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -174,6 +175,22 @@ def test_switches_ports_queues_and_sources(api: Any, collector: Any) -> None:
         assert (source["address"], source["received"], source["lost"]) == ("192.0.2.1", 6, 4)
         summary = (await client.get("/api/v0/summary")).json()
         assert (summary["reports"], summary["lost"], summary["flows"]) == (6, 4, 3)
+
+    run(api, collector.folder, use)
+
+
+def test_moved_reports_are_the_same_in_every_view(api: Any, collector: Any) -> None:
+    """Reports that other members received are in the summary, the console's totals and the metrics."""
+    collector.report()
+    collector.pipeline.count("moved_reports_total", 3)
+    collector.pipeline.tick(time.time_ns())
+
+    async def use(client: httpx.AsyncClient) -> None:
+        assert (await client.get("/api/v0/summary")).json()["moved"] == 3
+        assert (await client.get("/api/v0/overview")).json()["totals"]["moved"] == 3
+        metrics = (await client.get("/metrics")).text
+        assert 'hopscope_moved_reports_total{worker="0"} 3.0' in metrics
+        assert re.search(r'hopscope_source_moved_reports\{.*source="192.0.2.1"\} 0', metrics)
 
     run(api, collector.folder, use)
 

@@ -115,6 +115,10 @@ class TopView:
             if now[key] or key in ("lost_reports", "kernel_drops_total"):
                 text = f"lost: {meaning.partition(',')[0]}"
                 table.add_row(text, f"{rates[key]:,.0f}", f"{now[key]:,}", style=red(now[key] > 0))
+        if moved := now["moved_reports_total"]:
+            table.add_row(
+                "moved: received by other members", f"{rates['moved_reports_total']:,.0f}", f"{moved:,}"
+            )
         if (to_disk := self._state.to_disk()).failing:
             table.add_row("history: events wait for the disk", "", f"{to_disk.waiting:,}", style=red(True))
         busy = rates["busy_ns_total"] / 1e9 / max(len(now.processes), 1)

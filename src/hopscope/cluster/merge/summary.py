@@ -8,7 +8,7 @@ from ...present.events import wide
 from .sources import by_source, is_at_most, lost
 from .values import Bodies, Item, Query, added, total
 
-_SUMS = ("reports", "rejected", "kernel_drops", "events", "values")
+_SUMS = ("reports", "moved", "rejected", "kernel_drops", "events", "values")
 _COUNTS = (
     "workers", "flows", "reports_per_second", "lost_per_second", "rejected_per_second", "events_per_second",
 )  # fmt: skip

@@ -321,11 +321,13 @@ class Families(Collector):
                 ("reordered", "Reports of a source that came after one with a higher sequence number."),
             )
         }
-        families["lost"] = GaugeMetricFamily(
-            "hopscope_source_lost_reports",
-            "Reports of a source missing by sequence number, less those that came late.",
-            labels=labels,
-        )
+        families |= {
+            field: GaugeMetricFamily(f"hopscope_source_{field}_reports", text, labels=labels)
+            for field, text in (
+                ("lost", "Reports of a source missing by sequence number, less those that came late."),
+                ("moved", "Reports of a source that other members of the cluster received; not lost."),
+            )
+        }
         silent = GaugeMetricFamily("hopscope_source_silent", "1 if the source is silent.", labels=labels)
         kept = self._bounded(rows, "received")
         for row in kept:

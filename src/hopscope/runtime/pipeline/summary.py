@@ -69,6 +69,9 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
     lines.append(f"rejected   {_listed(rejected)}")
     lost = ", ".join(f"{counters[key]:,} {text}" for key, text in LOST.items() if counters[key])
     lines.append(f"lost       {lost or 0}")  # without a total: one report may be missing in two ways
+    if moved := counters["moved_reports_total"]:
+        many = plural(moved, "report")
+        lines.append(f"moved      {many} missing here, which other members of the cluster received")
     lines.append(f"events     {_listed(events)}")
     values, stored = counters["values_total"], stored_values(counters)
     if stored and values:

@@ -34,6 +34,8 @@ class Summary(ClusterModel):
     lost: Wide
     lost_at_most: bool = False
     """Whether `lost` is an upper bound, because that of some source is (see `Source`)."""
+    moved: Wide
+    """Missing here, but received by other members of the cluster; not included in `lost`."""
     rejected: Wide
     kernel_drops: Wide
     events: Wide

@@ -124,6 +124,8 @@ class Totals(Model):
     lost: Wide
     lost_at_most: bool = False
     """Whether `lost` is an upper bound (see `Summary`)."""
+    moved: Wide
+    """Received by other members of the cluster (see `Summary`)."""
     lost_per_second: float
     rejected: Wide
     rejected_per_second: float

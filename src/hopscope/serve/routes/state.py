@@ -182,6 +182,7 @@ def summarise(context: Context) -> c.Summary:
         events_per_second=float(rates.total[of_events].sum()),
         reports=wide(counts["reports_total"]),
         lost=wide(counts["lost_reports"]),
+        moved=wide(counts["moved_reports_total"]),
         rejected=wide(int(counts.total[of_rejected].sum())),
         kernel_drops=wide(counts["kernel_drops_total"]),
         events=wide(int(counts.total[of_events].sum())),

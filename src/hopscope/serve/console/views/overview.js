@@ -67,7 +67,7 @@ function figuresOf({ totals, unit }) {
   const plural = unit === "packet" ? "Packets" : "Reports";
   return [
     { key: "received", title: plural, value: si(totals.received_per_second), unit: "/s", note: `${si(totals.received)} total` },
-    { key: "lost", title: "Reports lost", value: si(totals.lost_per_second), unit: "/s", note: `${totals.lost_at_most ? "at most " : ""}${si(totals.lost)} total, ${share(totals.lost, Number(totals.lost) + Number(totals.received))}`,
+    { key: "lost", title: "Reports lost", value: si(totals.lost_per_second), unit: "/s", note: `${totals.lost_at_most ? "at most " : ""}${si(totals.lost)} total, ${share(totals.lost, Number(totals.lost) + Number(totals.received))}${Number(totals.moved) ? `; ${si(totals.moved)} more reached other members` : ""}`,
       mood: totals.lost_per_second ? "bad" : "", href: link("/system", { part: "sources" }) },
     { key: "rejected", title: `${plural} rejected`, value: si(totals.rejected_per_second), unit: "/s", note: `${si(totals.rejected)} total`, mood: totals.rejected_per_second ? "warn" : "",
       href: link("/system", { part: "counters", q: "rejected" }) },

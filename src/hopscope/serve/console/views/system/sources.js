@@ -35,6 +35,7 @@ export function sourcePart() {
       { name: "verdict", title: "Complete?", sorts: false, cell: (each) => h("span", { class: `chip dot ${each.silent || share(each) > 0.001 ? "bad" : Number(each.lost) ? "warn" : "good"}` }, verdict(each)), value: verdict },
       { name: "received", title: "Received", number: true, cell: (each) => si(each.received), value: (each) => Number(each.received) },
       { name: "lost", title: "Lost", number: true, help: "Gaps in sequence numbers. For all members, an upper bound if a member was restarted: it may have received some of these reports before", cell: (each) => (Number(each.lost) ? `${each.lost_at_most ? "at most " : ""}${si(each.lost)}, ${percent(share(each))}` : "0"), value: (each) => Number(each.lost) },
+      { name: "moved", title: "Moved", number: true, sorts: false, help: "Missing at this member of a cluster, but received by another; not lost", cell: (each) => si(each.moved), value: (each) => Number(each.moved) },
       { name: "duplicate", title: "Duplicate", number: true, sorts: false, cell: (each) => si(each.duplicate), value: (each) => Number(each.duplicate) },
       { name: "reordered", title: "Reordered", number: true, sorts: false, cell: (each) => si(each.reordered), value: (each) => Number(each.reordered) },
       { name: "clock", title: "Clock offset", number: true, ns: true, sorts: false, help: "Collector time minus switch time: the smallest difference among the newest events, including the time a report takes to arrive. Large if the switch's clock starts at boot.",
