@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Telemetry Reports in XDP: reports that change only counts end here, every other report to the port is passed up to
  * the collector through a ring, and all other frames pass to the network stack. */
+#include "copy.h"
 #include "filter.h"
 #include "headers.h"
-
-#define CHUNK 64
-#define CHUNKS 8
 
 RING(ring, 1 << 25);
 
@@ -80,37 +78,6 @@ inlined __u32 filter(struct scratch *scratch, struct counters *counters)
 	return why;
 }
 
-inlined void copy_chunk(__u64 *to, const __u64 *from)
-{
-	for (int i = 0; i < CHUNK / 8; i++)
-		to[i] = from[i];
-}
-
-/* Copy a payload by words, which is faster than the helper; 0 if it is short or long, or not fully in the linear
- * part. */
-inlined int copied(struct xdp_md *frame, struct scratch *scratch, __u32 payload, __u32 length)
-{
-	void *from = (void *)(long)frame->data + (payload & 0x3fff), *frame_end = (void *)(long)frame->data_end;
-	if (length < CHUNK || length > CHUNK * CHUNKS)
-		return 0;
-	for (__u32 at = 0; at < CHUNK * CHUNKS; at += CHUNK) {
-		KNOWN(at);
-		if (at + CHUNK > length) { /* the remainder is in the last chunk, part of which is copied again */
-			at = length - CHUNK;
-			void *last = (void *)(long)frame->data + ((payload + at) & 0x3fff);
-			if (at >= CHUNK * CHUNKS || last + CHUNK > frame_end)
-				return 0;
-			copy_chunk((void *)scratch->payload + at, last);
-			return 1;
-		}
-		if (from + CHUNK > frame_end)
-			return 0;
-		copy_chunk((void *)scratch->payload + at, from);
-		from += CHUNK;
-	}
-	return 1;
-}
-
 /* Whether a frame is for another machine. */
 inlined int is_foreign(__u64 destination)
 {
@@ -144,7 +111,7 @@ inlined int take(struct xdp_md *frame)
 		counters->datagrams[COUNT_OVERSIZED]++;
 		return XDP_DROP;
 	}
-	if (!copied(frame, scratch, found.payload, length) && length &&
+	if (!copied(frame, found.payload, length, scratch->payload) && length &&
 	    bpf_xdp_load_bytes(frame, found.payload, scratch->payload, length))
 		return XDP_PASS;
 	scratch->head.source_high = found.source_high;

@@ -11,6 +11,7 @@
 #include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 
+#include "copy.h"
 #include "wire.h"
 
 #define MAX_WIRE_TAGS 2
@@ -64,6 +65,7 @@ struct headers {
 	__u8 protocol;
 	__u8 role;
 	__u8 announced; /* by its DSCP */
+	__u64 pseudo;   /* sum of the pseudo header of TCP or UDP, without the length */
 };
 
 inlined void add(enum wire_count what)
@@ -121,7 +123,7 @@ enum form {
 
 /* Whether the checksum of TCP or UDP is only the sum of the pseudo header, since its sender leaves the rest to the
  * network card. A complete checksum may happen to have this value, too. */
-inlined int left_to_a_card(void *frame, void *frame_end, const struct headers *found)
+inlined int left_to_a_card(void *frame, void *frame_end, struct headers *found)
 {
 	struct udphdr *udp = frame + found->l4;
 	struct tcphdr *tcp = frame + found->l4;
@@ -148,6 +150,7 @@ inlined int left_to_a_card(void *frame, void *frame_end, const struct headers *f
 		for (int i = 2; i < 10; i++)
 			sum += words[i];
 	}
+	found->pseudo = sum;
 	return check == fold(sum + swapped(size & 0xffff));
 }
 
@@ -260,6 +263,17 @@ inlined __u64 sum_of_head(struct wire_scratch *scratch, __u32 at, __u32 size)
 	if (size > CHUNK)
 		return 0;
 	return sum + (__u32)bpf_csum_diff(NULL, 0, (__be32 *)(scratch->frame + (at & PLACE)), size & ~3, 0);
+}
+
+/* The sum of `count` words at `at` of the head. `count` is a constant. Stripping takes 10 ns less than if the helper
+ * adds up addresses and headers. */
+inlined __u64 sum_of_words(struct wire_scratch *scratch, __u32 at, int count)
+{
+	const __u32 *words = (__u32 *)(scratch->frame + (at & PLACE));
+	__u64 sum = 0;
+	for (int i = 0; i < count; i++)
+		sum += words[i];
+	return sum;
 }
 
 struct chunks {
@@ -402,7 +416,9 @@ inlined int rewrite_ip(struct wire_scratch *scratch, const struct headers *found
 		return 1;
 	}
 	__u32 total = read16(scratch, ip + 2);
-	__u64 sum = sum_of_head(scratch, ip, found->l4 - ip);
+	__u64 sum = sum_of_words(scratch, ip, 5);
+	if (found->l4 - ip > 20)
+		sum += sum_of_head(scratch, ip + 20, found->l4 - ip - 20);
 	__u64 after = changed(changed(sum, total, total - plain->removed), found->protocol, plain->protocol);
 	__u32 fitting = fold(changed(after, first, own_first));
 	put16(scratch, ip, own_first);
@@ -417,20 +433,14 @@ inlined int rewrite_ip(struct wire_scratch *scratch, const struct headers *found
 	return 1;
 }
 
-/* The sum of a pseudo header, without the length. */
-inlined __u64 sum_of_addresses(struct wire_scratch *scratch, const struct headers *found)
-{
-	__u32 at = found->version == 4 ? 12 : 8, size = found->version == 4 ? 8 : 32;
-	return sum_of_head(scratch, found->ip + at, size) + swapped(found->protocol);
-}
-
 /* Correct the header of TCP or UDP; returns whether its checksum was right with INT or without. `rest`: the sum of the
  * bytes after the INT. */
 inlined int rewrite_l4(struct wire_scratch *scratch, const struct headers *found, const struct plain_int *plain,
 		       __u64 rest)
 {
 	__u32 l4 = found->l4, size = plain->covered - l4, udp = found->protocol == IPPROTO_UDP;
-	__u64 sum = sum_of_addresses(scratch, found) + sum_of_head(scratch, l4, plain->shim - l4) + rest;
+	__u64 header = udp ? sum_of_words(scratch, l4, 2) : sum_of_head(scratch, l4, plain->shim - l4);
+	__u64 sum = found->pseudo + header + rest;
 	__u64 after = changed(sum + swapped(size - plain->removed), found->dport, plain->dport);
 	__u32 length = read16(scratch, l4 + 4), at = l4 + (udp ? 6 : 16);
 	put16(scratch, l4 + 2, plain->dport);
@@ -461,7 +471,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 	__u32 head = found->length;
 	if (head > USUAL_HEAD)
 		head = USUAL_HEAD;
-	if (head < 1 || bpf_xdp_load_bytes(frame, 0, scratch->frame, head))
+	if (!copied(frame, 0, head, scratch->frame) && (head < 1 || bpf_xdp_load_bytes(frame, 0, scratch->frame, head)))
 		return up(WIRE_UP_LENGTH);
 	__u32 size = found->protocol == IPPROTO_TCP ? read8(scratch, found->l4 + 12) >> 4 << 2 : 8;
 	__u32 more = found->l4 + size + 4 + read8(scratch, found->l4 + size + 1) * 4 + AFTER_INT;
@@ -482,8 +492,9 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 	if (!fits(found, strip ? found->length - plain.removed : found->length))
 		return up(WIRE_UP_LONG);
 	__u64 rest = 0;
-	if (strip && !plain.inserted && (found->protocol == IPPROTO_TCP || udp_check) &&
-	    !sum_of_frame(frame, scratch, plain.end, plain.covered, &rest))
+	int summed = strip && !plain.inserted && (found->protocol == IPPROTO_TCP || udp_check);
+	int longer = plain.covered > head;
+	if (summed && longer && !sum_of_frame(frame, scratch, plain.end, plain.covered, &rest))
 		return up(WIRE_UP_LENGTH);
 	scratch->head.time_ns = bpf_ktime_get_ns();
 	scratch->head.length = head;
@@ -495,6 +506,10 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 		add(WIRE_LOST_HEAD);
 	if (!strip)
 		return redirect(WIRE_KEPT, found->length);
+	if (summed && !longer) { /* saves a copy: 6 ns */
+		*(__u32 *)(scratch->frame + (plain.covered & PLACE)) = 0;
+		rest = sum_of_head(scratch, plain.end, (plain.covered - plain.end + 3) & ~3);
+	}
 	int fitting = rewrite_ip(scratch, found, &plain);
 	if (!plain.inserted)
 		fitting &= rewrite_l4(scratch, found, &plain, rest);
