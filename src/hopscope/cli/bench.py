@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from .options.declare import option
 from .output.printer import Format, FormatOption, Printer
 
 if TYPE_CHECKING:
@@ -17,11 +16,8 @@ ROUNDS, QUICK_ROUNDS = 15, 5
 
 
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer cases and rounds: some seconds.")] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Write a plot (PNG, SVG, PDF); needs hopscope[plot]."),
-    ] = None,
+    quick: bool = option("--quick", "Fewer cases and rounds: some seconds.", False),
+    plot: Path | None = option("--plot FILE", "Write a plot (PNG, SVG, PDF); needs hopscope[plot]."),
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Measure how fast one core of this machine decodes reports and detects events.

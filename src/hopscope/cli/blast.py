@@ -9,7 +9,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
@@ -57,51 +57,38 @@ ON_THE_WAY = "on the way: no socket or ring of the collector saw them"
 class LoadOptions(Options):
     """The reports, and how fast they are sent."""
 
-    to: Annotated[
-        str, option(
-            "--to", metavar="ADDRESS", help="Listener of the collector, such as udp://127.0.0.1:32766.",
-            show_default="the first UDP listener of the collector that runs here, or of the settings",
-        ),
-    ] = ""  # fmt: skip
-    rate: Annotated[
-        float, option("--rate", metavar="N", min=0, help="Reports per second; 0: as many as possible.")
-    ] = 0.0
-    seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, max=3600, help="Duration.")] = 5.0
-    flows: Annotated[int, option("--flows", metavar="N", min=1, max=1_000_000, help="Number of flows.")] = (
-        10_000
+    to: str = option(
+        "--to ADDRESS",
+        "Listener of the collector, such as udp://127.0.0.1:32766.",
+        "",
+        show_default="the first UDP listener of the collector that runs here, or of the settings",
     )
-    hops: Annotated[int, option("--hops", metavar="N", min=1, max=20, help="Hops per report.")] = 3
-    fields: Annotated[
-        int, option("--fields", metavar="N", help="Fields of each hop: 8, or 1, the node id alone.")
-    ] = 8
-    group: Annotated[
-        int, option("--group", metavar="N", min=1, help="Reports of each datagram, a power of two.")
-    ] = 1
-    events: Annotated[
-        float, option("--events", metavar="N", min=0, help="Events per second (queue reports).")
-    ] = 0.0
-    trains: Annotated[
-        bool, option("--trains", help="Hand 64 datagrams of a source to the kernel at once (UDP GSO).")
-    ] = False
-    interface: Annotated[
-        str, option(
-            "--interface", metavar="NAME",
-            help="Send frames through this interface, bypassing the kernel's UDP (root or CAP_NET_RAW).",
-        ),
-    ] = ""  # fmt: skip
-    mac: Annotated[
-        str, option(
-            "--mac", metavar="ADDRESS", help="With --interface: Ethernet address of the collector.",
-            show_default="that of the neighbour table",
-        ),
-    ] = ""  # fmt: skip
-    sources: Annotated[
-        int,
-        option(
-            "--sources", metavar="N", min=1, max=1024,
-            help="Senders, a power of two, on loopback or with --interface: workers share reports by source.",
-        ),
-    ] = 16  # fmt: skip
+    rate: float = option("--rate N", "Reports per second; 0: as many as possible.", 0.0, min=0)
+    seconds: float = option("--seconds S", "Duration.", 5.0, min=0.1, max=3600)
+    flows: int = option("--flows N", "Number of flows.", 10_000, min=1, max=1_000_000)
+    hops: int = option("--hops N", "Hops per report.", 3, min=1, max=20)
+    fields: int = option("--fields N", "Fields of each hop: 8, or 1, the node id alone.", 8)
+    group: int = option("--group N", "Reports of each datagram, a power of two.", 1, min=1)
+    events: float = option("--events N", "Events per second (queue reports).", 0.0, min=0)
+    trains: bool = option("--trains", "Hand 64 datagrams of a source to the kernel at once (UDP GSO).", False)
+    interface: str = option(
+        "--interface NAME",
+        "Send frames through this interface, bypassing the kernel's UDP (root or CAP_NET_RAW).",
+        "",
+    )
+    mac: str = option(
+        "--mac ADDRESS",
+        "With --interface: Ethernet address of the collector.",
+        "",
+        show_default="that of the neighbour table",
+    )
+    sources: int = option(
+        "--sources N",
+        "Senders, a power of two, on loopback or with --interface: workers share reports by source.",
+        16,
+        min=1,
+        max=1024,
+    )
 
 
 class Sender(Protocol):

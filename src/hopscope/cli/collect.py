@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from .options.declare import Key, Options, option
+from .options.declare import Options, option
 from .options.settings import LogOptions, NamedFolderOptions, ServingOptions
 
 
@@ -17,21 +16,16 @@ from .options.settings import LogOptions, NamedFolderOptions, ServingOptions
 class CollectOptions(Options):
     """Where reports come from, and where state is."""
 
-    listen: Annotated[
-        list[str] | None,
-        option(
-            "--listen", "-l", metavar="ADDRESS",
-            help="Address to receive at: reports (udp://127.0.0.1:32766?workers=2), sFlow (sflow://HOST) or "
-            "IPFIX (ipfix://HOST, ipfix+tcp://HOST). Or an interface: its reports (ring://eth1?port=32766 "
-            "or, filtered in the kernel, xdp://eth1) or its packets (mirror://eth1). Repeatable.",
-        ),
-        Key("listen"),
-    ] = None  # fmt: skip
-    regions: Annotated[
-        Path | None,
-        option("--regions", metavar="FOLDER", help="Folder of the shared memory (default /dev/shm)."),
-        Key("regions"),
-    ] = None
+    listen: list[str] | None = option(
+        "--listen -l ADDRESS",
+        "Address to receive at: reports (udp://127.0.0.1:32766?workers=2), sFlow (sflow://HOST) or IPFIX "
+        "(ipfix://HOST, ipfix+tcp://HOST). Or an interface: its reports (ring://eth1?port=32766 or, "
+        "filtered in the kernel, xdp://eth1) or its packets (mirror://eth1). Repeatable.",
+        sets="listen",
+    )
+    regions: Path | None = option(
+        "--regions FOLDER", "Folder of the shared memory (default /dev/shm).", sets="regions"
+    )
 
 
 def collect(

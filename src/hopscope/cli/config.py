@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..settings.section import item_section, section_of
-from .options.declare import Commands
+from .options.declare import Commands, argument, option
 from .options.settings import SettingsOptions
 from .output.printer import Format, FormatOption
 
@@ -42,15 +42,10 @@ def shown_settings(loaded: Loaded) -> str:
 
 @app.command()
 def check(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="TOML file; default: the file that `collect` reads.")
-    ] = None,
-    connect: Annotated[
-        bool,
-        typer.Option(
-            "--connect", help="Also try every source and destination, and print what is wrong with it."
-        ),
-    ] = False,
+    file: Path | None = argument("FILE", "TOML file; default: the file that `collect` reads.", None),
+    connect: bool = option(
+        "--connect", "Also try every source and destination, and print what is wrong with it.", False
+    ),
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Check a settings file and print a line for every error.
@@ -88,8 +83,8 @@ def schema() -> None:
 
 @app.command()
 def init(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="File to write; - for stdout.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    file: Path | None = argument("FILE", "File to write; - for stdout.", None),
+    force: bool = option("--force", "Overwrite the file.", False),
 ) -> None:
     """Write a settings file with every default, commented out."""
     from ..base.output import write_output

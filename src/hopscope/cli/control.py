@@ -12,7 +12,7 @@ import typer
 
 from ..base.errors import HopscopeError
 from ..base.process.control_client import not_running, request
-from .options.declare import Commands, option
+from .options.declare import Commands, argument, option
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
 
@@ -25,16 +25,14 @@ LINK_COLUMNS = ("switch", "port", "leads_to", "its_port", "from")
 TRACKED_COLUMNS = ("src", "dst", "every")
 RuleArgument = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[KEY=VALUE]...", show_default=False,
-        help="Keys of control.watch, such as destination=192.0.2.0/24 port=5001 switches=leaf1,leaf2.",
+    argument(
+        "[KEY=VALUE]...",
+        "Keys of control.watch, such as destination=192.0.2.0/24 port=5001 switches=leaf1,leaf2.",
+        show_default=False,
     ),
-]  # fmt: skip
+]
 FlowArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[SRC DST [EVERY]]", show_default=False, help="Addresses, and one packet in EVERY."
-    ),
+    list[str] | None, argument("[SRC DST [EVERY]]", "Addresses, and one packet in EVERY.", show_default=False)
 ]
 
 
@@ -59,7 +57,7 @@ def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> Non
 @app.command()
 def show(
     settings: CollectorOptions,
-    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Name of the switch.")],
+    switch: Annotated[str, argument("SWITCH", "Name of the switch.")],
 ) -> None:
     """Print as JSON the state that a switch should have (`wanted`), and the one that it has (`actual`)."""
     for each in request(settings.load().data, {"switches": {}})["switches"]:
@@ -100,10 +98,7 @@ def untrack(settings: CollectorOptions, flow: FlowArgument = None, form: FormatO
 @app.command()
 def topology(
     settings: CollectorOptions,
-    file: Annotated[
-        Path | None,
-        option("--file", metavar="FILE", help="Write the links as a topology for `hopscope simulate`."),
-    ] = None,
+    file: Path | None = option("--file FILE", "Write the links as a topology for `hopscope simulate`."),
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Print where the ports of switches lead, and how this is known: from the file of links, LLDP, or paths

@@ -10,14 +10,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TextIO
-
-import typer
+from typing import Any, TextIO
 
 from ..base.errors import HopscopeError
 from ..base.plural import plural
 from ..wire.address import is_address
-from .options.declare import option
+from .options.declare import argument, option
 from .options.reading import DialectOptions
 from .options.settings import SettingsOptions
 from .options.standard_input import standard_input
@@ -30,40 +28,26 @@ BATCH = 1024
 class WritingOptions(DialectOptions):
     """The dialect of the packets."""
 
-    dialect: Annotated[
-        str,
-        option(
-            "--dialect", metavar="DIALECT",
-            help="Dialect in which the packets will be read: see `hopscope config dialects`.",
-        ),
-    ] = "spec"  # fmt: skip
-    port: Annotated[
-        int | None,
-        option(
-            "--port", "-p", metavar="PORT", min=0, max=65535,
-            help="UDP port that reports are sent to; default: the dialect's first.",
-        ),
-    ] = None  # fmt: skip
+    dialect: str = option(
+        "--dialect DIALECT",
+        "Dialect in which the packets will be read: see `hopscope config dialects`.",
+        "spec",
+    )
+    port: int | None = option(
+        "--port -p PORT", "UDP port that reports are sent to; default: the dialect's first.", min=0, max=65535
+    )
 
 
 def craft(
     writing: WritingOptions,
     settings: SettingsOptions,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is standard input.")] = "-",
-    output: Annotated[
-        str,
-        option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="pcap, or pcapng by its name, which may end in .gz; - for stdout (pcapng).",
-        ),
-    ] = "-",
-    collector: Annotated[
-        str, option("--collector", metavar="ADDRESS", help="Address that reports are sent to.")
-    ] = "192.0.2.254",
-    renumber: Annotated[bool, option("--renumber", help="Ignore packet numbers.")] = False,
-) -> None:  # fmt: skip
+    file: str = argument("FILE", "JSON lines; - is standard input.", "-"),
+    output: str = option(
+        "--output -o FILE", "pcap, or pcapng by its name, which may end in .gz; - for stdout (pcapng).", "-"
+    ),
+    collector: str = option("--collector ADDRESS", "Address that reports are sent to.", "192.0.2.254"),
+    renumber: bool = option("--renumber", "Ignore packet numbers.", False),
+) -> None:
     """Write packets from JSON: the output of decode, or your own.
 
     Keys may be omitted, as in {"hops": [{"node_id": 1}, {"node_id": 2}]}. Packet numbers that are missing

@@ -12,36 +12,18 @@ from .options.declare import option
 
 def dashboards(
     kind: Annotated[
-        Source,
-        option("--kind", metavar="KIND", help="prometheus (or VictoriaMetrics), influxdb or clickhouse."),
+        Source, option("--kind KIND", "prometheus (or VictoriaMetrics), influxdb or clickhouse.")
     ],
-    to: Annotated[
-        Path,
-        option("--to", metavar="FOLDER", help="Where to write; Grafana reads /etc/grafana/provisioning."),
-    ],
-    url: Annotated[
-        str | None,
-        option("--url", metavar="URL", help="Address of the database for Grafana; default: this machine."),
-    ] = None,
-    database: Annotated[
-        str | None, option("--database", metavar="NAME", help="Database of InfluxDB or ClickHouse.")
-    ] = None,
-    user: Annotated[
-        str | None,
-        option(
-            "--user",
-            metavar="NAME",
-            help="User of the database; its password is HOPSCOPE_DATABASE_PASSWORD in Grafana's environment.",
-        ),
-    ] = None,
-    every: Annotated[
-        int,
-        option("--every", metavar="S", min=1, help="Seconds between two scrapes or pushes of metrics."),
-    ] = 15,
-    page: Annotated[
-        str, option("--page", metavar="URL", help="Address of Hopscope's page for browsers.")
-    ] = "http://127.0.0.1:8080",
-) -> None:  # fmt: skip
+    to: Annotated[Path, option("--to FOLDER", "Where to write; Grafana reads /etc/grafana/provisioning.")],
+    url: str | None = option("--url URL", "Address of the database for Grafana; default: this machine."),
+    database: str | None = option("--database NAME", "Database of InfluxDB or ClickHouse."),
+    user: str | None = option(
+        "--user NAME",
+        "User of the database; its password is HOPSCOPE_DATABASE_PASSWORD in Grafana's environment.",
+    ),
+    every: int = option("--every S", "Seconds between two scrapes or pushes of metrics.", 15, min=1),
+    page: str = option("--page URL", "Address of Hopscope's page for browsers.", "http://127.0.0.1:8080"),
+) -> None:
     """Write dashboards for Grafana, and its data source.
 
     Grafana reads both when it starts, and dashboards also when they change. Existing files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,10 +12,7 @@ from .options.settings import SettingsOptions
 
 def dissector(
     settings: SettingsOptions,
-    output: Annotated[
-        Path | None,
-        option("--output", "-o", metavar="FILE", help="File to write; - or none: standard output."),
-    ] = None,
+    output: Path | None = option("--output -o FILE", "File to write; - or none: standard output."),
 ) -> None:
     """Print a Wireshark dissector (Lua) for reports, INT, IFA, DTA, labels.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 
@@ -15,9 +14,7 @@ from .output.printer import Format, FormatOption
 
 def doctor(
     settings: CollectorOptions,
-    seconds: Annotated[
-        float, option("--seconds", metavar="S", min=0.1, max=600, help="Time over which rates are measured.")
-    ] = 2.0,
+    seconds: float = option("--seconds S", "Time over which rates are measured.", 2.0, min=0.1, max=600),
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Examine the running collector: what is wrong, why, and what to do.

@@ -10,7 +10,7 @@ import typer
 
 from ..base.errors import HopscopeError
 from ..base.plural import plural
-from .options.declare import Commands
+from .options.declare import Commands, argument
 from .options.settings import CollectorOptions, SettingsOptions
 from .output.printer import RED, Format, FormatOption, print_rows
 
@@ -23,7 +23,7 @@ STATUS_COLUMNS = (
     "member", "state", "since", "waiting_events", "waiting_seconds", "lost_events", "committed", "problem",
 )  # fmt: skip
 CHECK_COLUMNS = ("member", "incarnation", "shard", "next", "events", "lost", "expired", "problem")
-MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="Name of the member.")]
+MemberArgument = Annotated[str, argument("MEMBER", "Name of the member.")]
 
 
 @app.command()

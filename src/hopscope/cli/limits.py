@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ..base.errors import HopscopeError
 from ..base.process.control_client import not_running, request
-from .options.declare import Commands, option
+from .options.declare import Commands, argument, option
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
 
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
 
 app = Commands(help="Show and change the limits of a running collector or sink.")
 NodeOption = Annotated[
-    list[str] | None,
-    option("--node", "-n", metavar="NODE", help="Only this switch, by id or name. Repeatable."),
+    list[str] | None, option("--node -n NODE", "Only this switch, by id or name. Repeatable.")
 ]
 COLUMNS = ("switch", "metric", "change", "raise_above", "clear_below")
 
@@ -31,9 +28,7 @@ COLUMNS = ("switch", "metric", "change", "raise_above", "clear_below")
 def show(
     settings: CollectorOptions,
     form: FormatOption = Format.TABLE,
-    toml: Annotated[
-        bool, option("--toml", help="Print them as settings, for the configuration file.")
-    ] = False,
+    toml: bool = option("--toml", "Print them as settings, for the configuration file.", False),
 ) -> None:
     """Print the limits in force.
 
@@ -53,10 +48,11 @@ def set(
     settings: CollectorOptions,
     changes: Annotated[
         list[str],
-        typer.Argument(
-            metavar="METRIC.LIMIT=VALUE",
-            help="Such as hop_latency.raise_above=50us or queue_occupancy.change=never; with --node also "
-            "`general`, for the limit of all switches.",
+        argument(
+            "METRIC.LIMIT=VALUE",
+            "Such as hop_latency.raise_above=50us or queue_occupancy.change=never; with --node also "
+            "`general`, "
+            "for the limit of all switches.",
         ),
     ],
     node: NodeOption = None,
@@ -81,10 +77,9 @@ def set(
 @app.command()
 def reset(
     settings: CollectorOptions,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="METRIC", help="Only these metrics, and only their limits for all switches."),
-    ] = None,
+    metrics: list[str] | None = argument(
+        "METRIC", "Only these metrics, and only their limits for all switches.", None
+    ),
     node: NodeOption = None,
 ) -> None:
     """Return to the limits of the settings: all, or those of METRIC or of a switch.

@@ -6,7 +6,6 @@ import html
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
 
 from .options.declare import option
 from .options.settings import CollectorOptions
@@ -17,8 +16,8 @@ _FILE = "open.html"
 
 def open(
     settings: CollectorOptions,
-    only_print: Annotated[bool, option("--print", help="Only print the address.")] = False,
-    viewer: Annotated[bool, option("--viewer", help="Without the code that logs an operator in.")] = False,
+    only_print: bool = option("--print", "Only print the address.", False),
+    viewer: bool = option("--viewer", "Without the code that logs an operator in.", False),
 ) -> None:
     """Open the console of the running collector in a browser, and print its address.
 

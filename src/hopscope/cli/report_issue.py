@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
 
 from ..base.errors import HopscopeError
 from .config import shown_settings
@@ -16,30 +15,14 @@ from .options.settings import CollectorOptions
 
 def report_issue(
     settings: CollectorOptions,
-    output: Annotated[
-        Path | None,
-        option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            show_default="hopscope-report-TIME.tar.gz",
-            help="File to write; - for stdout.",
-        ),
-    ] = None,
-    log: Annotated[
-        Path | None,
-        option(
-            "--log",
-            metavar="FILE",
-            help="Log of the collector, if neither the system's journal nor a file has it.",
-        ),
-    ] = None,
-    events: Annotated[
-        int, option("--events", metavar="N", min=0, max=100_000, help="Also include the newest N events.")
-    ] = 0,
-    seconds: Annotated[
-        float, option("--seconds", metavar="S", min=0.1, max=600, help="Time over which rates are measured.")
-    ] = 2.0,
+    output: Path | None = option(
+        "--output -o FILE", "File to write; - for stdout.", show_default="hopscope-report-TIME.tar.gz"
+    ),
+    log: Path | None = option(
+        "--log FILE", "Log of the collector, if neither the system's journal nor a file has it."
+    ),
+    events: int = option("--events N", "Also include the newest N events.", 0, min=0, max=100_000),
+    seconds: float = option("--seconds S", "Time over which rates are measured.", 2.0, min=0.1, max=600),
 ) -> None:
     """Write all information for a bug report into one file, without secrets.
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ..base.errors import HopscopeError
+from .options.declare import argument
 
 
 def samples(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", help="Copy them here; default: only list them.", show_default=False),
-    ] = None,
+    folder: Path | None = argument(
+        "FOLDER", "Copy them here; default: only list them.", None, show_default=False
+    ),
 ) -> None:
     """List the bundled sample captures, or copy them into a folder.
 

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
 from ..base.errors import HopscopeError
 from ..capture.interface import exists
 from .decode.command import decide
-from .options.declare import Flag, Key, Options, option
+from .options.declare import Flag, Key, Options, argument, option
 from .options.reading import DialectOptions
 from .options.settings import LogOptions, NamedFolderOptions, ServingOptions
 from .output.file_end import end_of_file
@@ -36,43 +36,31 @@ class ForwardOptions(Options):
 
     title: ClassVar = "Forwarding"
 
-    output: Annotated[
-        str | None,
-        option(
-            "--output", "-o", metavar="OUTPUT",
-            help="Where to forward packets without their INT, IFA or IOAM: an interface or a capture file.",
-        ),
-    ] = None  # fmt: skip
-    pair: Annotated[
-        list[str] | None,
-        option(
-            "--pair", metavar="A:B",
-            help="Two interfaces: packets from each are forwarded to the other. Repeatable.",
-        ),
-    ] = None  # fmt: skip
-    no_strip: Annotated[
-        bool,
-        option("--no-strip", help="Forward packets with their INT, IFA or IOAM."),
-        Key("sink.strip", lambda *_: False),
-    ] = False
-    forwarding: Annotated[
-        str | None,
-        option(
-            "--forwarding", metavar="HOW", show_default="auto",
-            help="What forwards plain packets: xdp (in the kernel), ring (the workers) or auto.",
-        ),
-        Key("sink.forwarding"),
-    ] = None  # fmt: skip
-    workers: Annotated[
-        int, option("--workers", metavar="N", min=1, max=64, help="Processes per interface.")
-    ] = 1
-    take_over: Annotated[
-        bool,
-        option(
-            "--take-over",
-            help="Take over from the sink that runs on this data folder, without losing a packet.",
-        ),
-    ] = False
+    output: str | None = option(
+        "--output -o OUTPUT",
+        "Where to forward packets without their INT, IFA or IOAM: an interface or a capture file.",
+    )
+    pair: list[str] | None = option(
+        "--pair A:B", "Two interfaces: packets from each are forwarded to the other. Repeatable."
+    )
+    no_strip: bool = option(
+        "--no-strip",
+        "Forward packets with their INT, IFA or IOAM.",
+        False,
+        sets=Key("sink.strip", lambda *_: False),
+    )
+    forwarding: str | None = option(
+        "--forwarding HOW",
+        "What forwards plain packets: xdp (in the kernel), ring (the workers) or auto.",
+        show_default="auto",
+        sets="sink.forwarding",
+    )
+    workers: int = option("--workers N", "Processes per interface.", 1, min=1, max=64)
+    take_over: bool = option(
+        "--take-over",
+        "Take over from the sink that runs on this data folder, without losing a packet.",
+        False,
+    )
 
 
 @dataclass(frozen=True)
@@ -81,26 +69,20 @@ class ReportOptions(Options):
 
     title: ClassVar = "Reports"
 
-    report_to: Annotated[
-        str | None,
-        option("--report-to", metavar="HOST:PORT", help="Also send Telemetry Reports to this collector."),
-        Key("sink.report.to", lambda flag, given: given.removeprefix("udp://")),
-    ] = None
-    report_when: Annotated[
-        str | None,
-        option(
-            "--report-when",
-            metavar="WHEN",
-            show_default="event",
-            help="Send a report for each packet, event or flow.",
-        ),
-        Key("sink.report.when"),
-    ] = None
-    report_version: Annotated[
-        str | None,
-        option("--report-version", metavar="VERSION", show_default="2.0", help="0.5, 1.0 or 2.0."),
-        Key("sink.report.version"),
-    ] = None
+    report_to: str | None = option(
+        "--report-to HOST:PORT",
+        "Also send Telemetry Reports to this collector.",
+        sets=Key("sink.report.to", lambda flag, given: given.removeprefix("udp://")),
+    )
+    report_when: str | None = option(
+        "--report-when WHEN",
+        "Send a report for each packet, event or flow.",
+        show_default="event",
+        sets="sink.report.when",
+    )
+    report_version: str | None = option(
+        "--report-version VERSION", "0.5, 1.0 or 2.0.", show_default="2.0", sets="sink.report.version"
+    )
 
     def checked(self, settings: Settings) -> Settings:
         """The settings, unchanged. Raises HopscopeError if these options have no effect."""
@@ -129,14 +111,12 @@ def sink(
     log: LogOptions,
     output: FileOutput,
     settings: NamedFolderOptions,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="INPUT",
-            help="Interfaces whose packets are read, or one capture file (pcap, pcapng, may be gzipped).",
-            show_default=False,
-        ),
-    ] = None,
+    inputs: list[str] | None = argument(
+        "INPUT",
+        "Interfaces whose packets are read, or one capture file (pcap, pcapng, may be gzipped).",
+        None,
+        show_default=False,
+    ),
 ) -> None:
     """Run a sink for INT, IFA and IOAM: strip and forward packets, detect events.
 

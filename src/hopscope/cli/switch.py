@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..switch.settings import SwitchSettings
 
 app = Commands(help="INT and labels on interfaces of this machine: source, transit, sink and reports.")
-ConfigOption = Annotated[Path, option("--config", "-c", metavar="FILE", help="A TOML file with [switch].")]
+ConfigOption = Annotated[Path, option("--config -c FILE", "A TOML file with [switch].")]
 COLUMNS = ("counter", "number")
 
 
@@ -100,12 +100,8 @@ def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
 @app.command()
 def watch(
     config: ConfigOption,
-    interval: Annotated[
-        float, option("--interval", metavar="SECONDS", min=0.1, help="Time between updates.")
-    ] = 1.0,
-    count: Annotated[
-        int | None, option("--count", "-n", metavar="N", min=1, help="Stop after N updates.")
-    ] = None,
+    interval: float = option("--interval SECONDS", "Time between updates.", 1.0, min=0.1),
+    count: int | None = option("--count -n N", "Stop after N updates.", min=1),
 ) -> None:
     """Show what the programs do, until Ctrl-C: rates, drops by reason, latency and queue of each interface.
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from ..base.errors import HopscopeError
 from ..wire.address import with_port
-from .options.declare import Flag, Key, Options, option
+from .options.declare import Flag, Options, option
 from .options.settings import FolderOptions, LogOptions, StoreOptions
 
 if TYPE_CHECKING:
@@ -22,33 +22,31 @@ if TYPE_CHECKING:
 class TranslateOptions(Options):
     """Where reports come from and go to."""
 
-    port: Annotated[
-        int | None,
-        option(
-            "--port", "-p", metavar="PORT", min=0, max=65535, show_default="40040",
-            help="UDP port of DTA reports; 0: any free port.",
-        ),
-        Key("direct.translator.port"),
-    ] = None  # fmt: skip
-    form: Annotated[
-        str | None,
-        option("--form", metavar="FORM", help="Base header: 2, 3 or sized.", show_default="sized"),
-        Key("direct.translator.form"),
-    ] = None
-    workers: Annotated[
-        int | None,
-        option("--workers", metavar="N", min=1, max=64, help="Threads that receive.", show_default="1"),
-        Key("direct.translator.workers"),
-    ] = None
-    to: Annotated[
-        list[str] | None,
-        option(
-            "--to", metavar="HOST",
-            help="NIC of a collector, written to over RoCEv2. Repeatable; cluster: owners of the cluster. "
-            "Default: stores on this machine.",
-        ),
-        Key("direct.translator.collectors"),
-    ] = None  # fmt: skip
+    port: int | None = option(
+        "--port -p PORT",
+        "UDP port of DTA reports; 0: any free port.",
+        min=0,
+        max=65535,
+        show_default="40040",
+        sets="direct.translator.port",
+    )
+    form: str | None = option(
+        "--form FORM", "Base header: 2, 3 or sized.", show_default="sized", sets="direct.translator.form"
+    )
+    workers: int | None = option(
+        "--workers N",
+        "Threads that receive.",
+        min=1,
+        max=64,
+        show_default="1",
+        sets="direct.translator.workers",
+    )
+    to: list[str] | None = option(
+        "--to HOST",
+        "NIC of a collector, written to over RoCEv2. Repeatable; cluster: owners of the cluster. Default: "
+        "stores on this machine.",
+        sets="direct.translator.collectors",
+    )
 
     def flags(self) -> list[Flag]:
         """--to chooses the transport, too."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..base.errors import HopscopeError
-from .options.declare import Commands, option
+from .options.declare import Commands, argument, option
 from .options.settings import CollectorOptions
 from .options.standard_input import standard_input
 from .output.printer import Format, FormatOption, print_rows
@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from ..operators.users import Users
 
 app = Commands(help="Users of the console: viewers see everything, operators also make changes.")
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+NameArgument = Annotated[str, argument("NAME", "Name of the user.")]
 RoleName = Literal["viewer", "operator"]
 PasswordOption = Annotated[
-    Path | None,
-    option(
-        "--password-file", metavar="FILE", help="Take the password from the first line of FILE; - is stdin."
-    ),
+    Path | None, option("--password-file FILE", "Take the password from the first line of FILE; - is stdin.")
 ]
 
 
@@ -33,7 +30,7 @@ PasswordOption = Annotated[
 def add(
     settings: CollectorOptions,
     name: NameArgument,
-    role: Annotated[RoleName, option("--role", help="What the user may do.")] = "viewer",
+    role: RoleName = option("--role", "What the user may do.", "viewer"),
     password_file: PasswordOption = None,
 ) -> None:
     """Add a user, and ask for the password. A running collector knows the user at once."""
@@ -79,7 +76,7 @@ def password(settings: CollectorOptions, name: NameArgument, password_file: Pass
 def role(
     settings: CollectorOptions,
     name: NameArgument,
-    role: Annotated[RoleName, typer.Argument(metavar="ROLE", help="viewer or operator.")],
+    role: Annotated[RoleName, argument("ROLE", "viewer or operator.")],
 ) -> None:
     """Give a user another role, also in open sessions."""
     users, author = _opened(settings)

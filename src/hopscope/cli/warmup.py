@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from ..base.errors import HopscopeError
+from .options.declare import argument
 from .options.values import WORDS
 
 
 def warmup(
-    parts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PART",
-            autocompletion=WORDS["PART"],
-            help="collector, sink, files (replay, decode), encoder, fabric, interfaces, mixed, labels, "
-            "direct; all if omitted.",
-        ),
-    ] = None,
+    parts: list[str] | None = argument(
+        "PART",
+        "collector, sink, files (replay, decode), encoder, fabric, interfaces, mixed, labels, direct; all "
+        "if omitted.",
+        None,
+        autocompletion=WORDS["PART"],
+    ),
 ) -> None:
     """Compile kernels before their first use.
 

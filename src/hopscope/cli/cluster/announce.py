@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import Annotated
 
 from ...base.errors import HopscopeError
 from ..options.declare import Options, option
@@ -20,43 +19,21 @@ RETRY_SECONDS = 5.0
 class AnnounceOptions(Options):
     """What is announced, by whom, and when."""
 
-    prefix: Annotated[
-        list[str] | None,
-        option(
-            "--prefix",
-            metavar="PREFIX",
-            help="Route that ExaBGP announces, such as 192.0.2.1/32. Repeatable.",
-        ),
-    ] = None
-    next_hop: Annotated[
-        str, option("--next-hop", metavar="ADDRESS", help="Next hop of the route; self: ExaBGP's address.")
-    ] = "self"
-    bird: Annotated[
-        str | None,
-        option("--bird", metavar="PROTOCOL", help="Instead, enable and disable this protocol of BIRD."),
-    ] = None
-    url: Annotated[
-        str, option("--url", metavar="URL", help="Address at which the collector says whether it is ready.")
-    ] = "http://127.0.0.1:8080/readyz"
-    every: Annotated[
-        float, option("--every", metavar="S", min=0.05, max=60, help="Interval between checks.")
-    ] = 0.5
-    falls: Annotated[
-        int,
-        option(
-            "--falls", metavar="N", min=1, max=100, help="Failed checks after which the route is withdrawn."
-        ),
-    ] = 2
-    rises: Annotated[
-        int,
-        option(
-            "--rises",
-            metavar="N",
-            min=1,
-            max=100,
-            help="Successful checks after which the route is announced.",
-        ),
-    ] = 2
+    prefix: list[str] | None = option(
+        "--prefix PREFIX", "Route that ExaBGP announces, such as 192.0.2.1/32. Repeatable."
+    )
+    next_hop: str = option("--next-hop ADDRESS", "Next hop of the route; self: ExaBGP's address.", "self")
+    bird: str | None = option("--bird PROTOCOL", "Instead, enable and disable this protocol of BIRD.")
+    url: str = option(
+        "--url URL",
+        "Address at which the collector says whether it is ready.",
+        "http://127.0.0.1:8080/readyz",
+    )
+    every: float = option("--every S", "Interval between checks.", 0.5, min=0.05, max=60)
+    falls: int = option("--falls N", "Failed checks after which the route is withdrawn.", 2, min=1, max=100)
+    rises: int = option(
+        "--rises N", "Successful checks after which the route is announced.", 2, min=1, max=100
+    )
 
 
 def announce(options: AnnounceOptions) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...base.plural import plural
-from ..options.declare import Commands, option
+from ..options.declare import Commands, argument, option
 from ..output.printer import Format, Summary, SummaryOption, print_rows
 from .announce import announce
 from .config import app as config
@@ -101,10 +101,8 @@ def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None
 @app.command()
 def forget(
     settings: ClusterOptions,
-    member: Annotated[str, typer.Argument(metavar="MEMBER", help="Name of the member.")],
-    force: Annotated[
-        bool, option("--force", help="Also if it is not missing; it comes back if it runs.")
-    ] = False,
+    member: Annotated[str, argument("MEMBER", "Name of the member.")],
+    force: bool = option("--force", "Also if it is not missing; it comes back if it runs.", False),
     form: SummaryOption = Summary.TEXT,
 ) -> None:
     """Forget a member that is missing, and will not come back. Other owners get its keys.

@@ -13,7 +13,7 @@ import typer
 
 from ...base.errors import HopscopeError
 from ..limits import NodeOption, node_texts, parse_change
-from ..options.declare import Commands, option
+from ..options.declare import Commands, argument, option
 from ..output.local_user import local_user
 from ..output.printer import Format, FormatOption, Summary, SummaryOption, print_rows
 from .connect import ClusterOptions, connected
@@ -31,15 +31,11 @@ SETTINGS = "settings"
 """Value of a limit that the cluster no longer sets."""
 WAIT_SECONDS = 3.0
 """Least time in which members may apply a change before the command says that they have not."""
-NoteOption = Annotated[
-    str, option("--note", metavar="TEXT", help="Reason for the change, shown in the history.")
-]
+NoteOption = Annotated[str, option("--note TEXT", "Reason for the change, shown in the history.")]
 AfterOption = Annotated[
     int | None,
     option(
-        "--after",
-        metavar="REVISION",
-        help="Only if this is the newest revision; by default, the newest one is looked up.",
+        "--after REVISION", "Only if this is the newest revision; by default, the newest one is looked up."
     ),
 ]
 
@@ -47,7 +43,7 @@ AfterOption = Annotated[
 @app.command()
 def show(
     settings: ClusterOptions,
-    revision: Annotated[int | None, option("--revision", metavar="N", help="An earlier one.")] = None,
+    revision: int | None = option("--revision N", "An earlier one."),
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Print the limits that the cluster sets; for all others, each member has those of its settings."""
@@ -70,10 +66,11 @@ def set(
     settings: ClusterOptions,
     changes: Annotated[
         list[str],
-        typer.Argument(
-            metavar="METRIC.LIMIT=VALUE",
-            help="Such as hop_latency.raise_above=50us or queue_occupancy.change=never; `settings`: no "
-            "longer set by the cluster; with --node also `general`, for the limit of all switches.",
+        argument(
+            "METRIC.LIMIT=VALUE",
+            "Such as hop_latency.raise_above=50us or queue_occupancy.change=never; `settings`: no "
+            "longer set by "
+            "the cluster; with --node also `general`, for the limit of all switches.",
         ),
     ],
     node: NodeOption = None,
@@ -127,9 +124,7 @@ def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None
 @app.command()
 def rollback(
     settings: ClusterOptions,
-    revision: Annotated[
-        int, typer.Argument(metavar="REVISION", help="A revision of the history; 0: set nothing.")
-    ],
+    revision: Annotated[int, argument("REVISION", "A revision of the history; 0: set nothing.")],
     after: AfterOption = None,
     form: SummaryOption = Summary.TEXT,
 ) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from ...base.errors import HopscopeError
-from ..options.declare import Key, option
+from ..options.declare import option
 from ..options.settings import NamedOptions
 
 if TYPE_CHECKING:
@@ -20,16 +20,10 @@ if TYPE_CHECKING:
 class ClusterOptions(NamedOptions):
     """The cluster: that of the settings, or of a server."""
 
-    nats: Annotated[
-        str | None,
-        option("--nats", metavar="URL", help="NATS servers, as nats://127.0.0.1:4222 (cluster.nats)."),
-        Key("cluster.nats"),
-    ] = None
-    cluster: Annotated[
-        str | None,
-        option("--cluster", metavar="NAME", help="Name of the cluster (cluster.name)."),
-        Key("cluster.name"),
-    ] = None
+    nats: str | None = option(
+        "--nats URL", "NATS servers, as nats://127.0.0.1:4222 (cluster.nats).", sets="cluster.nats"
+    )
+    cluster: str | None = option("--cluster NAME", "Name of the cluster (cluster.name).", sets="cluster.name")
 
 
 @contextmanager

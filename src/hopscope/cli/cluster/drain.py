@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...base.errors import HopscopeError
-from ..options.declare import option
+from ..options.declare import argument, option
 from ..output.printer import Summary, SummaryOption
 from .connect import ClusterOptions, connected
 
@@ -29,18 +29,18 @@ EXTRA_SECONDS = 160.0
 
 
 def drain(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the member.")],
+    name: Annotated[str, argument("NAME", "Name of the member.")],
     settings: ClusterOptions,
-    undo: Annotated[bool, option("--undo", help="Let it take reports again.")] = False,
-    wait: Annotated[
-        float,
-        option(
-            "--wait", metavar="S", min=0, max=86_400,
-            help="Longest wait until no report has come for 2 s; after that, the drain goes on and says so.",
-        ),
-    ] = 60.0,
+    undo: bool = option("--undo", "Let it take reports again.", False),
+    wait: float = option(
+        "--wait S",
+        "Longest wait until no report has come for 2 s; after that, the drain goes on and says so.",
+        60.0,
+        min=0,
+        max=86_400,
+    ),
     form: SummaryOption = Summary.TEXT,
-) -> None:  # fmt: skip
+) -> None:
     """Let a member leave: other members get its keys, its route is withdrawn, its events go to the lake.
 
     Works from any machine that reaches NATS. The member keeps its data and answers queries; stop it when it

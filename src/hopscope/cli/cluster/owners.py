@@ -9,10 +9,8 @@ from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-import typer
-
 from ...base.errors import HopscopeError
-from ..options.declare import Commands, option
+from ..options.declare import Commands, argument, option
 from ..output.printer import Format, FormatOption, Summary, print_rows
 from .connect import ClusterOptions, connected
 
@@ -27,13 +25,13 @@ PAST_COLUMNS = ("generation", "since", "members", "moved", "answers_until", "sta
 
 Places = Annotated[
     list[str],
-    typer.Argument(
-        metavar="NAME=PLACE[,NIC]…",
-        help="A member, the address of its API (or its data folder), and of its NIC, such as "
+    argument(
+        "NAME=PLACE[,NIC]…",
+        "A member, the address of its API (or its data folder), and of its NIC, such as "
         "c1=http://192.0.2.7:8080,192.0.2.7. Default of the NIC: the host of the API.",
     ),
-]  # fmt: skip
-Members = Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of the owners.")]
+]
+Members = Annotated[list[str], argument("NAME…", "Names of the owners.")]
 
 
 @app.command()
@@ -59,15 +57,12 @@ def show(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None:
 def set_(
     places: Places,
     settings: ClusterOptions,
-    shares: Annotated[
-        int | None,
-        option(
-            "--shares", metavar="COUNT",
-            help="Shares of the keys: `collectors` of the stores' layout. It never changes.",
-            show_default="256",
-        ),
-    ] = None,
-) -> None:  # fmt: skip
+    shares: int | None = option(
+        "--shares COUNT",
+        "Shares of the keys: `collectors` of the stores' layout. It never changes.",
+        show_default="256",
+    ),
+) -> None:
     """Make these members, and no others, the owners from now on.
 
     Each is asked for its stores, whose layout must have as many `collectors` as there are shares.
@@ -117,10 +112,9 @@ def add(places: Places, settings: ClusterOptions) -> None:
 def remove(
     members: Members,
     settings: ClusterOptions,
-    lost: Annotated[
-        bool,
-        option("--lost", help="Its memory is lost: do not look up keys written before there, either."),
-    ] = False,
+    lost: bool = option(
+        "--lost", "Its memory is lost: do not look up keys written before there, either.", False
+    ),
 ) -> None:
     """Remove owners: the remaining ones take their keys. Keys written before are still looked up at them."""
     loaded = settings.load()

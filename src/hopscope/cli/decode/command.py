@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -44,12 +44,9 @@ _PROGRESS_SECONDS = 0.5
 class ReportFilters(FlowFilters):
     """Filters of reports."""
 
-    kind: Annotated[
-        list[str] | None,
-        option(
-            "--kind", "-k", metavar="REPORT-KIND", help="Only int, drop, queue, inner or error. Repeatable."
-        ),
-    ] = None
+    kind: list[str] | None = option(
+        "--kind -k REPORT-KIND", "Only int, drop, queue, inner or error. Repeatable."
+    )
 
 
 @dataclass(frozen=True)
@@ -58,16 +55,13 @@ class JoinOptions(Options):
 
     title: ClassVar = "Postcards"
 
-    join: Annotated[
-        float | None,
-        option(
-            "--join", metavar="MS", min=0, max=10_000,
-            help="Join postcards of one packet that arrive within this time into one path.",
-        ),
-    ] = None  # fmt: skip
-    links: Annotated[
-        Path | None, option("--links", metavar="FILE", help="The network's links, TOML or CSV, for --join.")
-    ] = None
+    join: float | None = option(
+        "--join MS",
+        "Join postcards of one packet that arrive within this time into one path.",
+        min=0,
+        max=10_000,
+    )
+    links: Path | None = option("--links FILE", "The network's links, TOML or CSV, for --join.")
 
 
 def decode(
@@ -77,9 +71,7 @@ def decode(
     reading: ReadingOptions,
     settings: SettingsOptions,
     form: FormatOption = Format.JSON,
-    limit: Annotated[
-        int | None, option("--limit", "-n", metavar="N", min=1, help="Stop after this many reports.")
-    ] = None,
+    limit: int | None = option("--limit -n N", "Stop after this many reports.", min=1),
     names: NamesOption = None,
 ) -> None:
     """Print the reports in a capture file, and the samples and flow records of sFlow 5, IPFIX and NetFlow 9.

@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -68,24 +68,16 @@ LATE_SECONDS = 1.0
 class DemoOptions(Options):
     """How long the demo runs, and where its data and page are."""
 
-    duration: Annotated[
-        float | None,
-        option(
-            "--duration", metavar="S", envvar="DURATION", help="Seconds, at least 12; default: until Ctrl-C."
-        ),
-    ] = None  # fmt: skip
-    data: Annotated[Path | None, option("--data", "-d", metavar="FOLDER", help="Keep the data here.")] = None
-    http_port: Annotated[
-        int,
-        option(
-            "--http-port", metavar="PORT", min=0, max=65535,
-            help="Port of the console, or the next free one.",
-        ),
-    ] = 8080  # fmt: skip
-    mixed: Annotated[
-        bool,
-        option("--mixed", help="Add an edge without INT: two switches with sFlow and a router with IPFIX."),
-    ] = False  # fmt: skip
+    duration: float | None = option(
+        "--duration S", "Seconds, at least 12; default: until Ctrl-C.", envvar="DURATION"
+    )
+    data: Path | None = option("--data -d FOLDER", "Keep the data here.")
+    http_port: int = option(
+        "--http-port PORT", "Port of the console, or the next free one.", 8080, min=0, max=65535
+    )
+    mixed: bool = option(
+        "--mixed", "Add an edge without INT: two switches with sFlow and a router with IPFIX.", False
+    )
     form: SummaryOption = Summary.TEXT
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...direct.stores.keys import KEY_FORMS
-from ..options.declare import Commands, Key, Options, option
+from ..options.declare import Commands, Options, argument, option
 from ..options.network import SeedOption, TopologyOption
 from ..options.settings import FolderOptions, LogOptions, StoreOptions, StoresOptions
 from ..output.printer import Format, FormatOption, print_rows
@@ -26,57 +26,41 @@ ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "cardinality": ("key", "status", "estimate", "error", "reason"),
     "append": ("key", "status", "entries", "reason"),
 }
-StoreName = Annotated[str, typer.Argument(metavar="STORE", help="Name of the store, as `direct list` shows.")]
+StoreName = Annotated[str, argument("STORE", "Name of the store, as `direct list` shows.")]
 
 
 @dataclass(frozen=True)
 class LookUpOptions(Options):
     """How keys are looked up."""
 
-    copies: Annotated[
-        int | None,
-        option(
-            "--copies", metavar="N", min=1, help="Copies that were written.",
-            show_default="the store's maximum",
-        ),
-    ] = None  # fmt: skip
-    consensus: Annotated[
-        int, option("--consensus", metavar="T", min=1, help="Copies that have to agree.")
-    ] = 1
-    values: Annotated[
-        str | None,
-        option(
-            "--values", metavar="FILE|NUMBERS",
-            help="The values that a hop can have, for paths: a file with one number per line, or a list such "
-            "as 1-20,25.",
-        ),
-    ] = None  # fmt: skip
-    partial: Annotated[
-        bool, option("--partial", help="Postcarding: show the known hops of incomplete paths.")
-    ] = False
-    limit: Annotated[int, option("--limit", "-n", metavar="N", min=1, help="Append: maximum entries.")] = 100
-    epoch: Annotated[
-        str | None,
-        option(
-            "--epoch", metavar="N|all", show_default="the current one",
-            help="A past epoch, or all of them, newest first until a key is found.",
-        ),
-    ] = None  # fmt: skip
+    copies: int | None = option(
+        "--copies N", "Copies that were written.", min=1, show_default="the store's maximum"
+    )
+    consensus: int = option("--consensus T", "Copies that have to agree.", 1, min=1)
+    values: str | None = option(
+        "--values FILE|NUMBERS",
+        "The values that a hop can have, for paths: a file with one number per line, or a list such as "
+        "1-20,25.",
+    )
+    partial: bool = option("--partial", "Postcarding: show the known hops of incomplete paths.", False)
+    limit: int = option("--limit -n N", "Append: maximum entries.", 100, min=1)
+    epoch: str | None = option(
+        "--epoch N|all",
+        "A past epoch, or all of them, newest first until a key is found.",
+        show_default="the current one",
+    )
 
 
 @dataclass(frozen=True)
 class QueryTargetOptions(StoresOptions):
     """Settings, and the collectors whose stores are asked."""
 
-    collector: Annotated[
-        list[str] | None,
-        option(
-            "--collector", metavar="URL|FOLDER",
-            help="Collector whose stores are asked, in the order in which keys are spread. Repeatable.",
-            show_default="the stores that are written here",
-        ),
-        Key("direct.query.collectors"),
-    ] = None  # fmt: skip
+    collector: list[str] | None = option(
+        "--collector URL|FOLDER",
+        "Collector whose stores are asked, in the order in which keys are spread. Repeatable.",
+        show_default="the stores that are written here",
+        sets="direct.query.collectors",
+    )
 
     def collectors(self) -> CollectorGroup:
         """The collectors to ask."""
@@ -102,22 +86,17 @@ class QueryTargetOptions(StoresOptions):
 MonitorOption = Annotated[
     str | None,
     option(
-        "--monitor", "-m", metavar="MONITOR", help="Monitor that decodes the answers.",
+        "--monitor -m MONITOR",
+        "Monitor that decodes the answers.",
         show_default="the one that the store is named after",
     ),
-]  # fmt: skip
+]
 
 
 @app.command()
 def query(
     store: StoreName,
-    keys: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="KEY…",
-            help=f"{KEY_FORMS}.",
-        ),
-    ],
+    keys: Annotated[list[str], argument("KEY…", f"{KEY_FORMS}.")],
     options: LookUpOptions,
     settings: QueryTargetOptions,
     monitor: MonitorOption = None,
@@ -150,13 +129,9 @@ def query(
 @app.command(name="list")
 def list_(
     settings: QueryTargetOptions,
-    store: Annotated[
-        str | None, typer.Argument(metavar="[STORE", help="Name of an Append store.", show_default=False)
-    ] = None,
-    number: Annotated[
-        int | None, typer.Argument(metavar="LIST]", help="Number of its list.", show_default=False)
-    ] = None,
-    follow: Annotated[bool, option("--follow", help="Wait for more entries, until Ctrl-C.")] = False,
+    store: str | None = argument("[STORE", "Name of an Append store.", None, show_default=False),
+    number: int | None = argument("LIST]", "Number of its list.", None, show_default=False),
+    follow: bool = option("--follow", "Wait for more entries, until Ctrl-C.", False),
     monitor: MonitorOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -176,7 +151,7 @@ def list_(
 @app.command()
 def notices(
     settings: StoresOptions,
-    follow: Annotated[bool, option("--follow", help="Wait for more, until Ctrl-C.")] = False,
+    follow: bool = option("--follow", "Wait for more, until Ctrl-C.", False),
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Print notices of writes with the immediate flag: time, store, address and immediate value.
@@ -208,14 +183,12 @@ def monitors(form: FormatOption = Format.TABLE) -> None:
 class NicOptions(Options):
     """Where the NIC listens."""
 
-    host: Annotated[
-        list[str] | None,
-        option(
-            "--host", metavar="HOST", show_default="127.0.0.1",
-            help="Address of the NIC. Repeatable: several NICs write to the same stores.",
-        ),
-        Key("direct.nic.hosts"),
-    ] = None  # fmt: skip
+    host: list[str] | None = option(
+        "--host HOST",
+        "Address of the NIC. Repeatable: several NICs write to the same stores.",
+        show_default="127.0.0.1",
+        sets="direct.nic.hosts",
+    )
 
 
 @app.command()
@@ -248,27 +221,21 @@ def serve(nic: NicOptions, stores: StoreOptions, log: LogOptions, settings: Fold
 
 @app.command()
 def report(
-    monitor: Annotated[
-        str, option("--monitor", "-m", metavar="MONITOR", help="Monitor to simulate; see `direct monitors`.")
-    ] = "int-path-tracing",
-    to: Annotated[
-        str, option("--to", metavar="HOST:PORT", help="Address of the translator, with or without udp://.")
-    ] = "127.0.0.1:40040",
+    monitor: str = option(
+        "--monitor -m MONITOR", "Monitor to simulate; see `direct monitors`.", "int-path-tracing"
+    ),
+    to: str = option(
+        "--to HOST:PORT", "Address of the translator, with or without udp://.", "127.0.0.1:40040"
+    ),
     topology: TopologyOption = "fat-tree:4",
-    connections: Annotated[
-        int, option("--connections", metavar="N", min=1, max=100_000, help="Number of TCP connections.")
-    ] = 200,
+    connections: int = option("--connections N", "Number of TCP connections.", 200, min=1, max=100_000),
     seed: SeedOption = 1,
-    rate: Annotated[float, option("--rate", metavar="N", min=1, help="Reports per second.")] = 100_000,
-    fault: Annotated[
-        list[str] | None,
-        option(
-            "--fault", metavar="FAULT",
-            help="lossy-port|slow-hop@SECONDS,node=NODE,port=PORT[,duration=S][,loss=SHARE][,delay=MS]. "
-            "Repeatable.",
-        ),
-    ] = None,
-) -> None:  # fmt: skip
+    rate: float = option("--rate N", "Reports per second.", 100_000, min=1),
+    fault: list[str] | None = option(
+        "--fault FAULT",
+        "lossy-port|slow-hop@SECONDS,node=NODE,port=PORT[,duration=S][,loss=SHARE][,delay=MS]. Repeatable.",
+    ),
+) -> None:
     """Send DTA reports from a simulated network: a monitor observes TCP connections at switches.
 
     Reports use the `sized` form. At the end it prints queries that find an answer. Monitors of losses and

@@ -7,24 +7,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ...base.errors import HopscopeError
 from ...base.process.control_client import request
-from ..options.declare import option
+from ..options.declare import argument, option
 from ..output.printer import Format, FormatOption, print_rows
 from .start import running_fabric, tracked_flows
 
 if TYPE_CHECKING:
     from ...testbed.fabric import FabricPlan
 
-NameOption = Annotated[
-    str, option("--name", metavar="NAME", help="Name of the fabric; several can be up at once.")
-]
-SwitchArgument = Annotated[
-    str, typer.Argument(metavar="SWITCH", help="Name or number of the switch, such as leaf-0.")
-]
-PortArgument = Annotated[int, typer.Argument(metavar="PORT", help="Port number, as `status` shows it.")]
+NameOption = Annotated[str, option("--name NAME", "Name of the fabric; several can be up at once.")]
+SwitchArgument = Annotated[str, argument("SWITCH", "Name or number of the switch, such as leaf-0.")]
+PortArgument = Annotated[int, argument("PORT", "Port number, as `status` shows it.")]
 FLOW = "SRC:DST[:EVERY]"
 TRACKED_COLUMNS = ("src", "dst", "every")
 FOLLOW_SECONDS = 5.0
@@ -41,7 +35,7 @@ class LinkState(StrEnum):
 def link(
     switch: SwitchArgument,
     port: PortArgument,
-    state: Annotated[LinkState, typer.Argument(help="The new state of the link.")],
+    state: Annotated[LinkState, argument("", "The new state of the link.")],
     name: NameOption = "fabric",
 ) -> None:
     """Set the link of a port down or up: switches route around links that are down.
@@ -83,22 +77,21 @@ def _ends(parts: FabricPlan, row: int) -> set[int]:
 
 
 def track(
-    flows: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar=f"[{FLOW}]...", show_default=False,
-            help="Flows by hosts or addresses: all switches label 1 in EVERY (100) of their packets.",
-        ),
-    ] = None,
+    flows: list[str] | None = argument(
+        f"[{FLOW}]...",
+        "Flows by hosts or addresses: all switches label 1 in EVERY (100) of their packets.",
+        None,
+        show_default=False,
+    ),
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
-) -> None:  # fmt: skip
+) -> None:
     """Track flows from now on; print the tracked flows."""
     print_rows(form, TRACKED_COLUMNS, _change(name, "add", flows or ()))
 
 
 def untrack(
-    flows: Annotated[list[str], typer.Argument(metavar="SRC:DST...", help="Flows by hosts or addresses.")],
+    flows: Annotated[list[str], argument("SRC:DST...", "Flows by hosts or addresses.")],
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from ...base.quantities import seconds as seconds_of
-from ..options.declare import Commands, Key, Options, option
+from ..options.declare import Commands, Key, Options, argument, option
 from ..options.network import TopologyOption
 from ..options.settings import LogOptions, SettingsOptions
 from ..output.printer import Format, FormatOption, print_rows
@@ -41,36 +41,29 @@ class LabellingOptions(Options):
 
     title: ClassVar = "Labelling"
 
-    interval: Annotated[
-        str | None,
-        option("--interval", metavar="DURATION", help="T, such as 50ms (label.labelling.interval)."),
-        Key("label.labelling.interval", seconds_of),
-    ] = None
-    algorithm: Annotated[
-        str | None,
-        option("--algorithm", metavar="ALGORITHM", help="base-a or base-b (label.labelling.algorithm)."),
-        Key("label.labelling.algorithm"),
-    ] = None
-    adaptive: Annotated[
-        str | None,
-        option("--adaptive", metavar="ADAPTIVE", help="off, shift or one-bit (label.adaptive.mode)."),
-        Key("label.adaptive.mode"),
-    ] = None
-    telemetry: Annotated[
-        str | None,
-        option(
-            "--telemetry", metavar="DURATION", help="Telemetry interval, such as 100ms (label.telemetry)."
-        ),
-        Key("label.telemetry", seconds_of),
-    ] = None
-    track: Annotated[
-        list[str] | None,
-        option(
-            "--track", metavar="SRC:DST[:EVERY]",
-            help="Track a flow, given by hosts or addresses: all switches label 1 in EVERY (100) of its "
-            "packets. Repeatable.",
-        ),
-    ] = None  # fmt: skip
+    interval: str | None = option(
+        "--interval DURATION",
+        "T, such as 50ms (label.labelling.interval).",
+        sets=Key("label.labelling.interval", seconds_of),
+    )
+    algorithm: str | None = option(
+        "--algorithm ALGORITHM",
+        "base-a or base-b (label.labelling.algorithm).",
+        sets="label.labelling.algorithm",
+    )
+    adaptive: str | None = option(
+        "--adaptive ADAPTIVE", "off, shift or one-bit (label.adaptive.mode).", sets="label.adaptive.mode"
+    )
+    telemetry: str | None = option(
+        "--telemetry DURATION",
+        "Telemetry interval, such as 100ms (label.telemetry).",
+        sets=Key("label.telemetry", seconds_of),
+    )
+    track: list[str] | None = option(
+        "--track SRC:DST[:EVERY]",
+        "Track a flow, given by hosts or addresses: all switches label 1 in EVERY (100) of its packets. "
+        "Repeatable.",
+    )
 
 
 @dataclass(frozen=True)
@@ -78,28 +71,23 @@ class UpOptions(Options):
     """The fabric and its collector."""
 
     topology: TopologyOption = "leaf-spine:2x2x2"
-    inner_mtu: Annotated[
-        int | None,
-        option(
-            "--inner-mtu", metavar="BYTES", min=1500, max=9000,
-            help="MTU between switches; default: hosts' MTU plus room for labels.",
-        ),
-    ] = None  # fmt: skip
-    http_port: Annotated[
-        int,
-        option(
-            "--http-port", metavar="PORT", min=0, max=65535,
-            help="Port of the console, or the next free one.",
-        ),
-        Key("serve.port", _free_port),
-    ] = 8080  # fmt: skip
-    data: Annotated[
-        Path | None,
-        option(
-            "--data", "-d", metavar="FOLDER", show_default="a temporary one",
-            help="Data folder of the collector, kept after `down`.",
-        ),
-    ] = None  # fmt: skip
+    inner_mtu: int | None = option(
+        "--inner-mtu BYTES",
+        "MTU between switches; default: hosts' MTU plus room for labels.",
+        min=1500,
+        max=9000,
+    )
+    http_port: int = option(
+        "--http-port PORT",
+        "Port of the console, or the next free one.",
+        8080,
+        min=0,
+        max=65535,
+        sets=Key("serve.port", _free_port),
+    )
+    data: Path | None = option(
+        "--data -d FOLDER", "Data folder of the collector, kept after `down`.", show_default="a temporary one"
+    )
     name: NameOption = "fabric"
 
 
@@ -146,12 +134,10 @@ def traffic(request: TrafficRequest, name: NameOption = "fabric", form: FormatOp
 
 @app.command()
 def status(
-    over: Annotated[
-        float, option("--over", metavar="S", min=0.1, max=60, help="Interval over which rates are measured.")
-    ] = 1.0,
+    over: float = option("--over S", "Interval over which rates are measured.", 1.0, min=0.1, max=60),
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
-) -> None:  # fmt: skip
+) -> None:
     """Show the state and rates of every switch port; print the controller's coverage to stderr.
 
     Exit status 1: one of the fabric's processes has ended.
@@ -183,9 +169,7 @@ def status(
 def loss(
     switch: SwitchArgument,
     port: PortArgument,
-    share: Annotated[
-        float, typer.Argument(metavar="SHARE", help="Share of frames to lose, 0 to 1; 0 ends the loss.")
-    ],
+    share: Annotated[float, argument("SHARE", "Share of frames to lose, 0 to 1; 0 ends the loss.")],
     name: NameOption = "fabric",
 ) -> None:
     """Let a port lose a share of the frames that it sends."""
@@ -208,7 +192,7 @@ app.command()(untrack)
 @app.command()
 def down(
     name: NameOption = "fabric",
-    every: Annotated[bool, option("--all", help="Every fabric of this machine.")] = False,
+    every: bool = option("--all", "Every fabric of this machine.", False),
 ) -> None:
     """Remove a fabric in any state: its processes, namespaces and folder.
 

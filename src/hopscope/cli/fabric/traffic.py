@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...base.errors import HopscopeError
 from ...base.plural import plural
-from ..options.declare import Options, option
+from ..options.declare import Options, argument, option
 from ..output.running import interruptible, until_stopped
 
 if TYPE_CHECKING:
@@ -24,42 +22,23 @@ _RATE, _SIZE, _SECONDS, _SEED = "5M", 1000, 10.0, 1
 class TrafficRequest(Options):
     """Traffic between hosts."""
 
-    kind: Annotated[
-        Literal["udp", "tcp", "ping"],
-        typer.Argument(
-            metavar="KIND", help="udp: datagrams to random hosts; tcp: iperf3; ping: one host to all others."
-        ),
-    ] = "udp"
-    rate: Annotated[
-        str | None,
-        option(
-            "--rate", metavar="RATE", show_default=_RATE,
-            help="udp: rate of each sender, bit/s of IP packets.",
-        ),
-    ] = None  # fmt: skip
-    size: Annotated[
-        int | None,
-        option("--size", metavar="BYTES", show_default=str(_SIZE), help="udp: bytes of an IP packet."),
-    ] = None
-    seconds: Annotated[
-        float | None,
-        option(
-            "--seconds", "-s", metavar="S", min=0, show_default=f"{_SECONDS:g}",
-            help="udp, tcp: duration; udp: 0 until Ctrl-C.",
-        ),
-    ] = None  # fmt: skip
-    source: Annotated[
-        list[str] | None,
-        option(
-            "--from", metavar="HOST", show_default="the first and the last host",
-            help="Sender; udp: repeatable, `all`: every host.",
-        ),
-    ] = None  # fmt: skip
-    ipv6: Annotated[bool, option("--ipv6", "-6", help="Use IPv6.")] = False
-    seed: Annotated[
-        int | None,
-        option("--seed", metavar="N", show_default=str(_SEED), help="udp: seed of the random hosts."),
-    ] = None
+    kind: Literal["udp", "tcp", "ping"] = argument(
+        "KIND", "udp: datagrams to random hosts; tcp: iperf3; ping: one host to all others.", "udp"
+    )
+    rate: str | None = option(
+        "--rate RATE", "udp: rate of each sender, bit/s of IP packets.", show_default=_RATE
+    )
+    size: int | None = option("--size BYTES", "udp: bytes of an IP packet.", show_default=str(_SIZE))
+    seconds: float | None = option(
+        "--seconds -s S", "udp, tcp: duration; udp: 0 until Ctrl-C.", min=0, show_default=f"{_SECONDS:g}"
+    )
+    source: list[str] | None = option(
+        "--from HOST",
+        "Sender; udp: repeatable, `all`: every host.",
+        show_default="the first and the last host",
+    )
+    ipv6: bool = option("--ipv6 -6", "Use IPv6.", False)
+    seed: int | None = option("--seed N", "udp: seed of the random hosts.", show_default=str(_SEED))
 
     @property
     def version(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.plural import plural
 from ...present.events import when
@@ -38,26 +38,13 @@ app.command()(run)
 @app.command()
 def decode(
     file: CaptureArgument,
-    max_hop: Annotated[
-        int,
-        option("--max-hop", metavar="N", min=2, max=100, help="Label counts above it mark tracked flows."),
-    ] = 5,
-    protocol: Annotated[
-        int, option("--protocol", metavar="N", min=0, max=255, help="IP protocol of labelled packets.")
-    ] = 253,
-    port: Annotated[
-        int,
-        option(
-            "--port", "-p", metavar="PORT", min=0, max=65535,
-            help="UDP port to which last hops send labels.",
-        ),
-    ] = 7254,
+    max_hop: int = option("--max-hop N", "Label counts above it mark tracked flows.", 5, min=2, max=100),
+    protocol: int = option("--protocol N", "IP protocol of labelled packets.", 253, min=0, max=255),
+    port: int = option("--port -p PORT", "UDP port to which last hops send labels.", 7254, min=0, max=65535),
     form: FormatOption = Format.JSON,
-    limit: Annotated[
-        int | None, option("--limit", "-n", metavar="N", min=1, help="Stop after this many packets.")
-    ] = None,
+    limit: int | None = option("--limit -n N", "Stop after this many packets.", min=1),
     names: NamesOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Print the labels in a capture file: an object per labelled packet, also per packet that a last hop
     reports.
 

@@ -8,22 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...base.errors import HopscopeError
-from ..options.declare import option
+from ..options.declare import argument, option
 
 if TYPE_CHECKING:
     from ...fabric.labelling.experiment.settings import Experiment
 
 
 def run(
-    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file.")],
-    output: Annotated[
-        Path | None,
-        option("--output", "-o", metavar="FOLDER", help="Folder of the results; default: the file's folder."),
-    ] = None,
-    fresh: Annotated[bool, option("--fresh", help="Ignore the results of earlier runs.")] = False,
+    file: Annotated[Path, argument("EXPERIMENT.toml", "Experiment file.")],
+    output: Path | None = option("--output -o FOLDER", "Folder of the results; default: the file's folder."),
+    fresh: bool = option("--fresh", "Ignore the results of earlier runs.", False),
 ) -> None:
     """Simulate labelling (INT-label) at every point of a sweep; writes Parquet, CSV and a plot.
 

@@ -6,13 +6,13 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
-from typer.models import OptionInfo
+from typer.models import ParameterInfo
 
 from .values import WORDS
 
@@ -21,18 +21,39 @@ Flag = tuple[str, str, Any]
 """An option, the setting that it sets, and the value; None: the option was not given."""
 
 
-def option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """An option; `show_default` may be a text that describes a default set elsewhere.
+def option(flags: str, help: str, default: Any = None, *, sets: str | Key | None = None, **more: Any) -> Any:
+    """An option: the default of a field of `Options` or of a command's parameter, or, where several of these
+    share it, the annotation of their type.
 
-    `metavar` also selects the words that complete the value in a shell (`values`).
+    `flags` are its names and placeholder, such as "--limit -n N". The placeholder also selects the words that
+    complete the value in a shell (`values`). `show_default` describes a default set elsewhere. `sets` is the
+    setting that the option sets.
     """
-    words = WORDS.get(metavar or "")
-    return typer.Option(*names, help=help, metavar=metavar, autocompletion=words, **more)
+    names = [word for word in flags.split() if word.startswith("-")]
+    placeholder = " ".join(flags.split()[len(names) :]) or None
+    words = WORDS.get(placeholder or "")
+    info = typer.Option(..., *names, help=help, metavar=placeholder, autocompletion=words, **more)
+    return _field(info, default, Key(sets) if isinstance(sets, str) else sets)
+
+
+def argument(placeholder: str, help: str, default: Any = ..., **more: Any) -> Any:
+    """Like `option`, for an argument without a name."""
+    return _field(typer.Argument(..., metavar=placeholder or None, help=help, **more), default)
+
+
+def _field(info: ParameterInfo, default: Any, sets: Key | None = None) -> Any:
+    return field(default=MISSING if default is ... else default, metadata={"declared": (info, sets)})
+
+
+def _declared(default: Any, hint: Any) -> tuple[Any, Key | None] | None:
+    """What `option` or `argument` declared, in a default or in the annotation of a type."""
+    found = (each for each in (default, *get_args(hint)) if isinstance(each, Field) and each.metadata)
+    return next((each.metadata["declared"] for each in found), None)
 
 
 @dataclass(frozen=True)
 class Key:
-    """Annotates an option that sets a setting; `convert` gets the flag and its value."""
+    """A setting that an option sets; `convert` gets the flag and its value."""
 
     path: str
     convert: Callable[[str, Any], Any] = lambda flag, given: given
@@ -40,7 +61,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Options:
-    """A group of options. Fields are `Annotated[type, option(...)]`, with a `Key` if they set a setting."""
+    """A group of options. The default of each field is an `option`, or its type is annotated with one."""
 
     title: ClassVar[str] = "Options"
     """Heading of the group in `--help`."""
@@ -50,13 +71,11 @@ class Options:
         return list(self._flags())
 
     def _flags(self) -> Iterator[Flag]:
-        for name, hint in get_type_hints(type(self), include_extras=True).items():
-            if get_origin(hint) is not Annotated:
-                continue
-            # Typer takes the first name of an annotated option for `default`
-            flag = next(str(each.default) for each in get_args(hint) if isinstance(each, OptionInfo))
-            for key in (each for each in get_args(hint) if isinstance(each, Key)):
-                given = getattr(self, name)
+        hints = get_type_hints(type(self), include_extras=True)
+        for each in fields(self):
+            info, key = _declared(each, hints[each.name]) or (None, None)
+            if info and key:
+                flag, given = info.param_decls[0], getattr(self, each.name)
                 absent = given is None or given is False or given == []
                 yield flag, key.path, None if absent else key.convert(flag, given)
 
@@ -129,17 +148,16 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in inspect.signature(function).parameters.items():
         group = hints[name]
         if not is_dataclass(group):
-            shown.append(parameter.replace(annotation=group, kind=parameter.KEYWORD_ONLY))
+            shown.append(_parameter(name, group, parameter.default, parameter.default))
             continue
         assert isinstance(group, type)
         assert issubclass(group, Options)
         defaults = group() if parameter.default is parameter.empty else parameter.default
         types = get_type_hints(group, include_extras=True)
-        groups[name] = group, [field.name for field in fields(group)]
-        for field in groups[name][1]:
-            hint = _titled(types[field], group.title)
-            kind = inspect.Parameter.KEYWORD_ONLY
-            shown.append(inspect.Parameter(field, kind, default=getattr(defaults, field), annotation=hint))
+        groups[name] = group, [each.name for each in fields(group)]
+        for each in fields(group):
+            default = getattr(defaults, each.name)
+            shown.append(_parameter(each.name, types[each.name], each, default, group.title))
 
     @wraps(function)
     def command(**given: Any) -> None:
@@ -153,13 +171,16 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _titled(hint: Any, title: str) -> Any:
-    """An annotated type whose option is listed below this title."""
-    kind, *rest = get_args(hint)
-    titled = []
-    for each in rest:
-        if isinstance(each, OptionInfo):
-            each = copy(each)
-            each.rich_help_panel = title
-        titled.append(each)
-    return Annotated[kind, *titled]
+def _parameter(
+    name: str, hint: Any, declared: Any, default: Any, title: str | None = None
+) -> inspect.Parameter:
+    """A parameter as Typer reads it; `declared` or the annotation of its type is what `option` returned."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    if (found := _declared(declared, hint)) is None:
+        return inspect.Parameter(name, kind, default=default, annotation=hint)
+    info = copy(found[0])
+    given = default.default if isinstance(default, Field) else default
+    info.default = ... if given in (MISSING, inspect.Parameter.empty) else given
+    info.rich_help_panel = title
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return inspect.Parameter(name, kind, default=info, annotation=plain)

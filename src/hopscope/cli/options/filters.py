@@ -15,22 +15,18 @@ from .declare import Options, option
 FlowOption = Annotated[
     str | None,
     option(
-        "--flow", metavar="FLOW",
-        help="Only this flow: SRC,DST,PROTO,SPORT,DPORT or a part, such as 192.0.2.1,192.0.2.9 or "
-        "dport=53; or as tables print it.",
+        "--flow FLOW",
+        "Only this flow: SRC,DST,PROTO,SPORT,DPORT or a part, such as 192.0.2.1,192.0.2.9 or dport=53; or as "
+        "tables print it.",
     ),
-]  # fmt: skip
+]
 NodeOption = Annotated[
-    list[str] | None,
-    option("--node", metavar="NODE", help="Only with this node (number or name). Repeatable."),
+    list[str] | None, option("--node NODE", "Only with this node (number or name). Repeatable.")
 ]
 EgressPortOption = Annotated[
-    list[int] | None,
-    option("--egress-port", metavar="PORT", min=0, max=MAX_PORT, help="Only this egress port. Repeatable."),
+    list[int] | None, option("--egress-port PORT", "Only this egress port. Repeatable.", min=0, max=MAX_PORT)
 ]
-KindOption = Annotated[
-    list[str] | None, option("--kind", "-k", metavar="KIND", help="Only this kind of event. Repeatable.")
-]
+KindOption = Annotated[list[str] | None, option("--kind -k KIND", "Only this kind of event. Repeatable.")]
 
 
 class FilterError(HopscopeError):
@@ -44,13 +40,9 @@ class FlowFilters(Options):
     title: ClassVar = "Filters"
 
     flow: FlowOption = None
-    prefix: Annotated[
-        list[str] | None,
-        option(
-            "--prefix", metavar="PREFIX",
-            help="Only flows from or to this network, such as 192.0.2.0/24. Repeatable.",
-        ),
-    ] = None  # fmt: skip
+    prefix: list[str] | None = option(
+        "--prefix PREFIX", "Only flows from or to this network, such as 192.0.2.0/24. Repeatable."
+    )
     node: NodeOption = None
 
     def flow_filter(self) -> FlowFilter | None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
-import typer
-
 from ...base.errors import HopscopeError
-from .declare import Options, option
+from .declare import Options, argument, option
 from .settings import SettingsOptions
 
 if TYPE_CHECKING:
@@ -16,9 +14,7 @@ if TYPE_CHECKING:
     from ...settings.dialects import Changes
     from ...wire.dialect import Dialect
 
-CaptureArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="pcap or pcapng, may be gzipped; - is standard input.")
-]
+CaptureArgument = Annotated[str, argument("FILE", "pcap or pcapng, may be gzipped; - is standard input.")]
 
 
 @dataclass(frozen=True)
@@ -27,35 +23,21 @@ class DialectOptions(Options):
 
     title: ClassVar = "Dialect"
 
-    dialect: Annotated[
-        str | None,
-        option(
-            "--dialect", metavar="DIALECT",
-            help="Dialect of the reports: see `hopscope config dialects`; auto: choose by the first reports; "
-            "default: that of the listeners in the settings.",
-        ),
-    ] = None  # fmt: skip
-    int_dscp: Annotated[
-        list[str] | None,
-        option(
-            "--int-dscp", metavar="DSCP",
-            help="DSCP of packets with INT over TCP or UDP, such as 0x17; default: the dialect's. "
-            "Repeatable.",
-        ),
-    ] = None  # fmt: skip
-    int_port: Annotated[
-        list[str] | None,
-        option(
-            "--int-port", metavar="PORT",
-            help="UDP destination port of packets with INT; default: the dialect's. Repeatable.",
-        ),
-    ] = None  # fmt: skip
-    marker: Annotated[
-        str | None,
-        option(
-            "--marker", metavar="HEX", help="Probe marker before INT, 1 to 8 bytes, such as aaaaaaaabbbbbbbb."
-        ),
-    ] = None
+    dialect: str | None = option(
+        "--dialect DIALECT",
+        "Dialect of the reports: see `hopscope config dialects`; auto: choose by the first reports; "
+        "default: that of the listeners in the settings.",
+    )
+    int_dscp: list[str] | None = option(
+        "--int-dscp DSCP",
+        "DSCP of packets with INT over TCP or UDP, such as 0x17; default: the dialect's. Repeatable.",
+    )
+    int_port: list[str] | None = option(
+        "--int-port PORT", "UDP destination port of packets with INT; default: the dialect's. Repeatable."
+    )
+    marker: str | None = option(
+        "--marker HEX", "Probe marker before INT, 1 to 8 bytes, such as aaaaaaaabbbbbbbb."
+    )
 
     def changes(self) -> Changes:
         """The fields of a dialect that the options change. Raises HopscopeError that names the option."""
@@ -96,30 +78,19 @@ class DialectOptions(Options):
 class ReadingOptions(DialectOptions):
     """A dialect, and which packets are read."""
 
-    port: Annotated[
-        list[int] | None,
-        option(
-            "--port", "-p", metavar="PORT", min=0, max=65535,
-            help="UDP port of the reports. Repeatable; default: all known ports.",
-        ),
-    ] = None  # fmt: skip
-    sflow_port: Annotated[
-        list[int] | None,
-        option(
-            "--sflow-port", metavar="PORT", min=0, max=65535,
-            help="UDP port of sFlow; 0: none. Repeatable; default: 6343.",
-        ),
-    ] = None  # fmt: skip
-    ipfix_port: Annotated[
-        list[int] | None,
-        option(
-            "--ipfix-port", metavar="PORT", min=0, max=65535,
-            help="UDP port of IPFIX and NetFlow 9; 0: none. Repeatable; default: 4739, 2055, 9995, 9996.",
-        ),
-    ] = None  # fmt: skip
-    packets: Annotated[
-        bool, option("--packets", help="Also decode packets that carry INT, IOAM or IFA themselves.")
-    ] = False
+    port: list[int] | None = option(
+        "--port -p PORT", "UDP port of the reports. Repeatable; default: all known ports.", min=0, max=65535
+    )
+    sflow_port: list[int] | None = option(
+        "--sflow-port PORT", "UDP port of sFlow; 0: none. Repeatable; default: 6343.", min=0, max=65535
+    )
+    ipfix_port: list[int] | None = option(
+        "--ipfix-port PORT",
+        "UDP port of IPFIX and NetFlow 9; 0: none. Repeatable; default: 4739, 2055, 9995, 9996.",
+        min=0,
+        max=65535,
+    )
+    packets: bool = option("--packets", "Also decode packets that carry INT, IOAM or IFA themselves.", False)
 
     def changes(self) -> Changes:
         """Also ports, and which packets are read. Raises HopscopeError that names the option."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...settings.configuration.file import Loaded
 
 NamesOption = Annotated[
-    Path | None, option("--names", metavar="FILE", help="Names of nodes and ports, TOML or CSV.")
+    Path | None, option("--names FILE", "Names of nodes and ports, TOML or CSV.", sets="names")
 ]
 EXPECTED_KEYS = 65_536
 """Default number of keys of a monitor's store."""
@@ -30,13 +30,10 @@ class SettingsOptions(Options):
 
     title: ClassVar = "Settings"
 
-    config: Annotated[
-        Path | None, option("--config", "-c", metavar="FILE", help="TOML file with settings.")
-    ] = None
-    overrides: Annotated[
-        list[str] | None,
-        option("--set", metavar="KEY=VALUE", help="Any setting, such as detect.flow_rows=1024. Repeatable."),
-    ] = None
+    config: Path | None = option("--config -c FILE", "TOML file with settings.")
+    overrides: list[str] | None = option(
+        "--set KEY=VALUE", "Any setting, such as detect.flow_rows=1024. Repeatable."
+    )
 
     @property
     def given(self) -> bool:
@@ -68,23 +65,21 @@ class SettingsOptions(Options):
 class NamedOptions(SettingsOptions):
     """Settings, and the names of nodes and ports."""
 
-    names: Annotated[NamesOption, Key("names")] = None
+    names: NamesOption = None
 
 
 @dataclass(frozen=True)
 class FolderOptions(SettingsOptions):
     """Settings, and the data folder."""
 
-    data: Annotated[
-        Path | None, option("--data", "-d", metavar="FOLDER", help="Data folder."), Key("data")
-    ] = None
+    data: Path | None = option("--data -d FOLDER", "Data folder.", sets="data")
 
 
 @dataclass(frozen=True)
 class NamedFolderOptions(FolderOptions):
     """Settings, the data folder, and the names of nodes and ports."""
 
-    names: Annotated[NamesOption, Key("names")] = None
+    names: NamesOption = None
 
 
 @dataclass(frozen=True)
@@ -181,19 +176,16 @@ class ServingOptions(Options):
 
     title: ClassVar = "API and console"
 
-    http_host: Annotated[
-        str | None, option("--http-host", metavar="HOST", help="Address to listen on."), Key("serve.host")
-    ] = None
-    http_port: Annotated[
-        int | None,
-        option("--http-port", metavar="PORT", min=0, max=65535, help="Port; 0: any free port."),
-        Key("serve.port"),
-    ] = None
-    no_serve: Annotated[
-        bool,
-        option("--no-serve", help="Do not serve the API and the console."),
-        Key("serve.enabled", lambda *_: False),
-    ] = False
+    http_host: str | None = option("--http-host HOST", "Address to listen on.", sets="serve.host")
+    http_port: int | None = option(
+        "--http-port PORT", "Port; 0: any free port.", min=0, max=65535, sets="serve.port"
+    )
+    no_serve: bool = option(
+        "--no-serve",
+        "Do not serve the API and the console.",
+        False,
+        sets=Key("serve.enabled", lambda *_: False),
+    )
 
 
 @dataclass(frozen=True)
@@ -202,22 +194,18 @@ class LogOptions(Options):
 
     title: ClassVar = "Log"
 
-    log_level: Annotated[
-        str | None,
-        option(
-            "--log-level", metavar="LEVEL", show_default="info",
-            help="Lowest level of messages: debug, info, warning or error.",
-        ),
-        Key("log.level"),
-    ] = None  # fmt: skip
-    log_format: Annotated[
-        str | None,
-        option(
-            "--log-format", metavar="LOG-FORMAT", show_default="auto",
-            help="text, json, or auto: text on a terminal.",
-        ),
-        Key("log.format"),
-    ] = None  # fmt: skip
+    log_level: str | None = option(
+        "--log-level LEVEL",
+        "Lowest level of messages: debug, info, warning or error.",
+        show_default="info",
+        sets="log.level",
+    )
+    log_format: str | None = option(
+        "--log-format LOG-FORMAT",
+        "text, json, or auto: text on a terminal.",
+        show_default="auto",
+        sets="log.format",
+    )
 
     @staticmethod
     def configure(settings: Settings) -> None:
@@ -233,22 +221,16 @@ class StoreOptions(Options):
 
     title: ClassVar = "Stores"
 
-    store: Annotated[
-        list[str] | None,
-        option(
-            "--store", metavar="STORE",
-            help="A store, such as paths=key-write,bytes=64MiB,data_bytes=20. Repeatable; default: one of "
-            "each primitive, 32 MiB.",
-        ),
-    ] = None  # fmt: skip
-    monitor: Annotated[
-        list[str] | None,
-        option(
-            "--monitor", metavar="MONITOR[:KEYS]",
-            help="A store for this monitor (see `direct monitors`) and this many keys or events, 65,536 by "
-            "default; options of the store may follow, such as MONITOR,collectors=2. Repeatable.",
-        ),
-    ] = None  # fmt: skip
+    store: list[str] | None = option(
+        "--store STORE",
+        "A store, such as paths=key-write,bytes=64MiB,data_bytes=20. Repeatable; default: one of each "
+        "primitive, 32 MiB.",
+    )
+    monitor: list[str] | None = option(
+        "--monitor MONITOR[:KEYS]",
+        "A store for this monitor (see `direct monitors`) and this many keys or events, 65,536 by default; "
+        "options of the store may follow, such as MONITOR,collectors=2. Repeatable.",
+    )
 
     def flags(self) -> list[Flag]:
         """Both options set `direct.stores`; monitors also set the rules that tell their reports apart."""

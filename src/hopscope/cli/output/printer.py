@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
-import typer
-
 from ...present.spreadsheet import escape_formula
 from ...present.units import duration
+from ..options.declare import option
 
 Row = Mapping[str, Any]
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
@@ -50,14 +49,11 @@ class Summary(StrEnum):
 
 
 SummaryOption = Annotated[
-    Summary,
-    typer.Option("--format", "-f", help="Output: text, or JSON (short: --json).", case_sensitive=False),
+    Summary, option("--format -f", "Output: text, or JSON (short: --json).", case_sensitive=False)
 ]
 FormatOption = Annotated[
     Format,
-    typer.Option(
-        "--format", "-f", help="Output: JSON lines (short: --json), a table, or CSV.", case_sensitive=False
-    ),
+    option("--format -f", "Output: JSON lines (short: --json), a table, or CSV.", case_sensitive=False),
 ]
 
 

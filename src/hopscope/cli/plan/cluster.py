@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 from ...base.errors import HopscopeError
 from ...base.quantities import bit_rate, days, per_second
@@ -22,31 +22,18 @@ if TYPE_CHECKING:
 class DemandOptions(Options):
     """What the cluster must take."""
 
-    reports: Annotated[
-        str, option("--reports", metavar="RATE", help="Reports of all switches, such as 50M/s.")
-    ] = "1M/s"
-    events: Annotated[
-        str | None,
-        option(
-            "--events", metavar="RATE", help="Events that these reports cause.", show_default="1 % of reports"
-        ),
-    ] = None
-    retention: Annotated[
-        str, option("--retention", metavar="TIME", help="Time that the lake keeps them; 0: no lake.")
-    ] = "90d"
-    local: Annotated[
-        str, option("--local", metavar="TIME", help="Time that members keep them (history.keep_days).")
-    ] = "7d"
-    hops: Annotated[float, option("--hops", metavar="HOPS", help="Hops of a report, with 8 fields each.")] = 3
-    flows: Annotated[float, option("--flows", metavar="COUNT", help="Flows that are active at a time.")] = 1e6
-    path: Annotated[
-        str,
-        option(
-            "--path", metavar="PATH",
-            help="How reports arrive: udp (one in a datagram), trains, ring or xdp.",
-        ),
-    ] = "udp"  # fmt: skip
-    queries: Annotated[str, option("--queries", metavar="RATE", help="Queries to all members.")] = "1/s"
+    reports: str = option("--reports RATE", "Reports of all switches, such as 50M/s.", "1M/s")
+    events: str | None = option(
+        "--events RATE", "Events that these reports cause.", show_default="1 % of reports"
+    )
+    retention: str = option("--retention TIME", "Time that the lake keeps them; 0: no lake.", "90d")
+    local: str = option("--local TIME", "Time that members keep them (history.keep_days).", "7d")
+    hops: float = option("--hops HOPS", "Hops of a report, with 8 fields each.", 3)
+    flows: float = option("--flows COUNT", "Flows that are active at a time.", 1e6)
+    path: str = option(
+        "--path PATH", "How reports arrive: udp (one in a datagram), trains, ring or xdp.", "udp"
+    )
+    queries: str = option("--queries RATE", "Queries to all members.", "1/s")
 
 
 @dataclass(frozen=True)
@@ -55,35 +42,21 @@ class MachineOptions(Options):
 
     title: ClassVar = "Members"
 
-    members: Annotated[
-        int | None,
-        option("--members", metavar="COUNT", help="Number of members.", show_default="as many as are needed"),
-    ] = None
-    cores: Annotated[int, option("--cores", metavar="COUNT", help="Cores per member.")] = 16
-    headroom: Annotated[
-        float, option("--headroom", metavar="SHARE", help="Share of cores and network cards that stays free.")
-    ] = 0.5
-    down: Annotated[
-        int, option("--down", metavar="COUNT", help="Members that may be down with this headroom left.")
-    ] = 1
-    line_rate: Annotated[
-        str, option("--line-rate", metavar="BITS", help="Rate of a member's network card.")
-    ] = "25G"
-    shards: Annotated[int, option("--shards", metavar="COUNT", help="Shards of a member's events.")] = 1
-    replicas: Annotated[
-        int, option("--replicas", metavar="COUNT", help="NATS servers with a copy: 1, 3 or 5.")
-    ] = 3
-    stream: Annotated[bool, option("--stream", help="Events also go to the cluster's stream.")] = False
-    every: Annotated[
-        float, option("--every", metavar="SECONDS", help="Time between commits (lake.every_seconds).")
-    ] = 30.0
-    cost: Annotated[
-        list[str] | None,
-        option(
-            "--cost", metavar="NAME=VALUE",
-            help="A cost that you have measured, such as udp_3=900; JSON names all costs. Repeatable.",
-        ),
-    ] = None  # fmt: skip
+    members: int | None = option(
+        "--members COUNT", "Number of members.", show_default="as many as are needed"
+    )
+    cores: int = option("--cores COUNT", "Cores per member.", 16)
+    headroom: float = option("--headroom SHARE", "Share of cores and network cards that stays free.", 0.5)
+    down: int = option("--down COUNT", "Members that may be down with this headroom left.", 1)
+    line_rate: str = option("--line-rate BITS", "Rate of a member's network card.", "25G")
+    shards: int = option("--shards COUNT", "Shards of a member's events.", 1)
+    replicas: int = option("--replicas COUNT", "NATS servers with a copy: 1, 3 or 5.", 3)
+    stream: bool = option("--stream", "Events also go to the cluster's stream.", False)
+    every: float = option("--every SECONDS", "Time between commits (lake.every_seconds).", 30.0)
+    cost: list[str] | None = option(
+        "--cost NAME=VALUE",
+        "A cost that you have measured, such as udp_3=900; JSON names all costs. Repeatable.",
+    )
 
 
 @dataclass(frozen=True)
@@ -92,11 +65,9 @@ class SimulationOptions(Options):
 
     title: ClassVar = "Simulation"
 
-    simulate: Annotated[bool, option("--simulate", help="Simulate failures of this cluster.")] = False
-    sources: Annotated[int, option("--sources", metavar="COUNT", help="Addresses that send reports.")] = (
-        10_000
-    )
-    rounds: Annotated[int, option("--rounds", metavar="COUNT", help="Failures of each kind.")] = 1000
+    simulate: bool = option("--simulate", "Simulate failures of this cluster.", False)
+    sources: int = option("--sources COUNT", "Addresses that send reports.", 10_000)
+    rounds: int = option("--rounds COUNT", "Failures of each kind.", 1000)
     seed: SeedOption = 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...base.errors import HopscopeError
 from ..options.declare import Commands, Options, option
@@ -27,25 +27,17 @@ app.command()(cluster)
 class ReportOptions(Options):
     """The reports, and how they are written."""
 
-    data_bytes: Annotated[int, option("--data-bytes", metavar="BYTES", help="Data of a report, 1 to 64.")] = 4
-    copies: Annotated[
-        int | None,
-        option(
-            "--copies", metavar="N", show_default="memory: 4; collectors: 1",
-            help="Memory: maximum copies to compare; collectors: copies of a report.",
-        ),
-    ] = None  # fmt: skip
-    rate: Annotated[
-        float | None, option("--rate", metavar="RATE", help="Reports per second of one switch, such as 19e6.")
-    ] = None
-    system: Annotated[
-        str | None,
-        option(
-            "--system", metavar="NAME",
-            help="The rate of a published system (DTA Table 1): int-postcards, marple-flowlet, marple-tcp or "
-            "netseer.",
-        ),
-    ] = None  # fmt: skip
+    data_bytes: int = option("--data-bytes BYTES", "Data of a report, 1 to 64.", 4)
+    copies: int | None = option(
+        "--copies N",
+        "Memory: maximum copies to compare; collectors: copies of a report.",
+        show_default="memory: 4; collectors: 1",
+    )
+    rate: float | None = option("--rate RATE", "Reports per second of one switch, such as 19e6.")
+    system: str | None = option(
+        "--system NAME",
+        "The rate of a published system (DTA Table 1): int-postcards, marple-flowlet, marple-tcp or netseer.",
+    )
 
     def reports_per_second(self) -> float | None:
         """Reports per second of one switch; None: not given. Raises HopscopeError."""
@@ -66,19 +58,10 @@ class MemoryOptions(Options):
 
     title: ClassVar = "Memory"
 
-    flows: Annotated[
-        float | None,
-        option("--flows", metavar="COUNT", help="Plan memory for this many flows, such as 100e6."),
-    ] = None
-    success: Annotated[float, option("--success", metavar="SHARE", help="Probability of finding a flow.")] = (
-        0.99
-    )
-    oldest: Annotated[bool, option("--oldest", help="--success is for the oldest flow, not the mean.")] = (
-        False
-    )
-    wrong: Annotated[
-        float, option("--wrong", metavar="SHARE", help="Maximum probability of a wrong answer.")
-    ] = 1e-9
+    flows: float | None = option("--flows COUNT", "Plan memory for this many flows, such as 100e6.")
+    success: float = option("--success SHARE", "Probability of finding a flow.", 0.99)
+    oldest: bool = option("--oldest", "--success is for the oldest flow, not the mean.", False)
+    wrong: float = option("--wrong SHARE", "Maximum probability of a wrong answer.", 1e-9)
 
 
 @dataclass(frozen=True)
@@ -87,38 +70,21 @@ class CollectorOptions(Options):
 
     title: ClassVar = "Collectors"
 
-    switches: Annotated[
-        int | None, option("--switches", metavar="COUNT", help="Plan collectors for this many switches.")
-    ] = None
-    batch: Annotated[
-        int, option("--batch", metavar="ENTRIES", help="Append: entries in one write, 1 to 16.")
-    ] = 16
-    hops: Annotated[int, option("--hops", metavar="HOPS", help="Postcarding: postcards in one write.")] = 5
-    nic_rate: Annotated[
-        float,
-        option(
-            "--nic-rate", metavar="RATE",
-            help="Writes per second of a collector's NIC; DTA measured 100e6.",
-        ),
-    ] = 100e6  # fmt: skip
-    atomic_rate: Annotated[
-        float | None,
-        option(
-            "--atomic-rate", metavar="RATE",
-            help="Atomics per second of the NIC. Default: as writes, since the papers give no number; real "
-            "NICs do fewer.",
-        ),
-    ] = None  # fmt: skip
-    line_rate: Annotated[
-        float, option("--line-rate", metavar="BITS", help="Line rate of the NIC, bit/s.")
-    ] = 100e9
-    core_rate: Annotated[
-        float,
-        option(
-            "--core-rate", metavar="RATE",
-            help="Reports per second that one CPU core stores; 1.9e6 is DTA Fig. 3.",
-        ),
-    ] = 1.9e6  # fmt: skip
+    switches: int | None = option("--switches COUNT", "Plan collectors for this many switches.")
+    batch: int = option("--batch ENTRIES", "Append: entries in one write, 1 to 16.", 16)
+    hops: int = option("--hops HOPS", "Postcarding: postcards in one write.", 5)
+    nic_rate: float = option(
+        "--nic-rate RATE", "Writes per second of a collector's NIC; DTA measured 100e6.", 100e6
+    )
+    atomic_rate: float | None = option(
+        "--atomic-rate RATE",
+        "Atomics per second of the NIC. Default: as writes, since the papers give no number; real NICs do "
+        "fewer.",
+    )
+    line_rate: float = option("--line-rate BITS", "Line rate of the NIC, bit/s.", 100e9)
+    core_rate: float = option(
+        "--core-rate RATE", "Reports per second that one CPU core stores; 1.9e6 is DTA Fig. 3.", 1.9e6
+    )
 
 
 @app.command()

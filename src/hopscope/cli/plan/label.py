@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 from ...base.errors import HopscopeError
 from ...base.quantities import bit_rate, per_second, seconds
@@ -21,34 +21,19 @@ if TYPE_CHECKING:
 class DemandOptions(Options):
     """What labelling must achieve, and for which traffic."""
 
-    resolution: Annotated[
-        str, option("--resolution", metavar="RATE", help="Updates per port, such as 10/s.")
-    ] = "10/s"
-    coverage: Annotated[
-        float, option("--coverage", metavar="SHARE", help="Share of active ports that reach it.")
-    ] = 0.999
-    rate: Annotated[
-        str,
-        option(
-            "--rate", metavar="BITS", help="Traffic of the least loaded port that matters, such as 5Mbps."
-        ),
-    ] = "5Mbps"
-    size: Annotated[int, option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 1000
-    delay: Annotated[str, option("--delay", metavar="DURATION", help="Mean delay of a hop.")] = "0ms"
-    jitter: Annotated[
-        str | None,
-        option(
-            "--jitter", metavar="DURATION",
-            help="Standard deviation of the delay; default: uniform from 0 to twice the mean.",
-        ),
-    ] = None  # fmt: skip
-    hops: Annotated[int, option("--hops", metavar="COUNT", help="Switches on the longest path.")] = 5
-    algorithm: Annotated[
-        str, option("--algorithm", metavar="ALGORITHM", help="base-a (interval) or base-b (probability).")
-    ] = "base-b"
-    chance: Annotated[
-        str, option("--chance", metavar="CHANCE", help="Probability of base-b: f1, f2, f2-listing or f3.")
-    ] = "f1"
+    resolution: str = option("--resolution RATE", "Updates per port, such as 10/s.", "10/s")
+    coverage: float = option("--coverage SHARE", "Share of active ports that reach it.", 0.999)
+    rate: str = option(
+        "--rate BITS", "Traffic of the least loaded port that matters, such as 5Mbps.", "5Mbps"
+    )
+    size: int = option("--size BYTES", "Mean IP bytes of a packet.", 1000)
+    delay: str = option("--delay DURATION", "Mean delay of a hop.", "0ms")
+    jitter: str | None = option(
+        "--jitter DURATION", "Standard deviation of the delay; default: uniform from 0 to twice the mean."
+    )
+    hops: int = option("--hops COUNT", "Switches on the longest path.", 5)
+    algorithm: str = option("--algorithm ALGORITHM", "base-a (interval) or base-b (probability).", "base-b")
+    chance: str = option("--chance CHANCE", "Probability of base-b: f1, f2, f2-listing or f3.", "f1")
 
     def demand(self) -> LabelDemand:
         """The demand that these options describe, for `plan_labels`. Raises HopscopeError."""
@@ -72,16 +57,11 @@ class SimulationOptions(Options):
 
     title: ClassVar = "Simulation"
 
-    topology: Annotated[
-        str | None,
-        option(
-            "--topology", metavar="TOPOLOGY",
-            help="Fabric to simulate: paper (default), fat-tree:K, leaf-spine:LxS, FILE.toml, or none.",
-        ),
-    ] = None  # fmt: skip
-    simulate: Annotated[
-        str | None, option("--simulate", metavar="DURATION", show_default="20s", help="Simulated time.")
-    ] = None
+    topology: str | None = option(
+        "--topology TOPOLOGY",
+        "Fabric to simulate: paper (default), fat-tree:K, leaf-spine:LxS, FILE.toml, or none.",
+    )
+    simulate: str | None = option("--simulate DURATION", "Simulated time.", show_default="20s")
     seed: SeedOption = 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from ..options.declare import Options, option
 from ..output.printer import Summary, SummaryOption
@@ -16,8 +16,5 @@ class PlanOutput(Options):
 
     title: ClassVar = "Output"
 
-    plot: Annotated[
-        Path | None,
-        option("--plot", metavar="FILE", help="Write a plot (PNG, SVG, PDF); needs hopscope[plot]."),
-    ] = None
+    plot: Path | None = option("--plot FILE", "Write a plot (PNG, SVG, PDF); needs hopscope[plot].")
     form: SummaryOption = Summary.TEXT

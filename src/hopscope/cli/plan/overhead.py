@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...base.errors import HopscopeError
 from ...base.quantities import bit_rate, per_second
@@ -22,26 +22,19 @@ class IntOptions(Options):
 
     title: ClassVar = "INT"
 
-    mode: Annotated[
-        str,
-        option(
-            "--mode", metavar="MODE",
-            help="md: packets collect the path; mx, xd: every switch reports each packet (2.0).",
-        ),
-    ] = "md"  # fmt: skip
-    version: Annotated[str, option("--report-version", metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0"
-    fields: Annotated[
-        str,
-        option(
-            "--fields", metavar="FIELDS", show_default="all",
-            help="What a switch writes, such as node_id,ports,hop_latency,queue_occupancy.",
-        ),
-    ] = ""  # fmt: skip
-    hops: Annotated[int, option("--hops", metavar="HOPS", help="Switches on the longest path.")] = 5
-    sample: Annotated[
-        float, option("--sample", metavar="N", help="One of N packets carries INT, or, with xd, is reported.")
-    ] = 1
-    mtu: Annotated[int, option("--mtu", metavar="BYTES", help="Largest IP packet of the links.")] = 1500
+    mode: str = option(
+        "--mode MODE", "md: packets collect the path; mx, xd: every switch reports each packet (2.0).", "md"
+    )
+    version: str = option("--report-version VERSION", "0.5, 1.0 or 2.0.", "2.0")
+    fields: str = option(
+        "--fields FIELDS",
+        "What a switch writes, such as node_id,ports,hop_latency,queue_occupancy.",
+        "",
+        show_default="all",
+    )
+    hops: int = option("--hops HOPS", "Switches on the longest path.", 5)
+    sample: float = option("--sample N", "One of N packets carries INT, or, with xd, is reported.", 1)
+    mtu: int = option("--mtu BYTES", "Largest IP packet of the links.", 1500)
 
 
 @dataclass(frozen=True)
@@ -50,17 +43,13 @@ class TrafficOptions(Options):
 
     title: ClassVar = "Traffic"
 
-    traffic: Annotated[
-        str | None,
-        option(
-            "--traffic", metavar="BITS", show_default="10G",
-            help="Traffic that enters the network at its INT sources, such as 400G.",
-        ),
-    ] = None  # fmt: skip
-    packets: Annotated[
-        str | None, option("--packets", metavar="RATE", help="The same in packets, such as 50M/s.")
-    ] = None
-    size: Annotated[float, option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 800
+    traffic: str | None = option(
+        "--traffic BITS",
+        "Traffic that enters the network at its INT sources, such as 400G.",
+        show_default="10G",
+    )
+    packets: str | None = option("--packets RATE", "The same in packets, such as 50M/s.")
+    size: float = option("--size BYTES", "Mean IP bytes of a packet.", 800)
 
 
 @dataclass(frozen=True)
@@ -69,17 +58,11 @@ class ReportOptions(Options):
 
     title: ClassVar = "Reports"
 
-    reported: Annotated[
-        float,
-        option(
-            "--reported", metavar="SHARE",
-            help="Share of packets with INT that switches report, if they filter.",
-        ),
-    ] = 1  # fmt: skip
-    copied: Annotated[
-        int, option("--copied", metavar="BYTES", help="Bytes of the packet in a report, without INT.")
-    ] = 42
-    group: Annotated[int, option("--group", metavar="N", help="Reports in a datagram, 1 to 8 (2.0).")] = 1
+    reported: float = option(
+        "--reported SHARE", "Share of packets with INT that switches report, if they filter.", 1
+    )
+    copied: int = option("--copied BYTES", "Bytes of the packet in a report, without INT.", 42)
+    group: int = option("--group N", "Reports in a datagram, 1 to 8 (2.0).", 1)
 
 
 def overhead(what: IntOptions, traffic: TrafficOptions, reports: ReportOptions, output: PlanOutput) -> None:

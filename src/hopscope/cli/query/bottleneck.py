@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -46,9 +46,7 @@ def bottleneck(
     source: HistoryOptions,
     flow: FlowOption = None,
     flow_id: FlowIdOption = None,
-    by: Annotated[
-        str, option("--by", metavar="latest|mean", help="Latency that orders the hops of a flow.")
-    ] = "latest",
+    by: str = option("--by latest|mean", "Latency that orders the hops of a flow.", "latest"),
     answer: Answer = LIMITED,
 ) -> None:
     """Attribute latency and loss to switches, ports and queues.

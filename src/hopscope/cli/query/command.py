@@ -6,11 +6,9 @@ import sys
 from collections.abc import Iterable
 from typing import Annotated
 
-import typer
-
 from ...present.events import EVENT_COLUMNS, EVENT_TABLE, event_cells, event_object, event_texts
 from ...present.history import past_flow_object, with_live
-from ..options.declare import Commands, option
+from ..options.declare import Commands, argument, option
 from ..options.standard_input import standard_input
 from ..output.printer import Format
 from .bottleneck import bottleneck
@@ -49,8 +47,8 @@ def events(
     filters: EventOptions,
     answer: Answer,
     source: HistoryOptions,
-    oldest_first: Annotated[bool, option("--oldest-first", help="Print the oldest first.")] = False,
-    after: Annotated[str | None, option("--after", metavar="PLACE", help="Continue after this page.")] = None,
+    oldest_first: bool = option("--oldest-first", "Print the oldest first.", False),
+    after: str | None = option("--after PLACE", "Continue after this page."),
 ) -> None:
     """Print events, newest first."""
     with source.history(filters) as (history, names):
@@ -138,9 +136,7 @@ def summary(
     filters: EventOptions,
     answer: Answer,
     source: HistoryOptions,
-    bucket: Annotated[
-        str | None, option("--bucket", metavar="SPAN", help="Also count by time, for example per 10s or 1m.")
-    ] = None,
+    bucket: str | None = option("--bucket SPAN", "Also count by time, for example per 10s or 1m."),
 ) -> None:
     """Count events by kind and metric."""
     seconds = None if bucket is None else age_ns("--bucket", bucket) / 1e9
@@ -152,14 +148,9 @@ def summary(
 @app.command()
 def sql(
     source: HistoryOptions,
-    text: Annotated[
-        str,
-        typer.Argument(
-            metavar="SELECT", help="One SELECT over the views events and distributions; -: stdin."
-        ),
-    ],
-    seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, help="Time limit.")] = 30.0,
-    memory: Annotated[int, option("--memory", min=64, metavar="MIB", help="Memory limit, MiB.")] = 1024,
+    text: Annotated[str, argument("SELECT", "One SELECT over the views events and distributions; -: stdin.")],
+    seconds: float = option("--seconds S", "Time limit.", 30.0, min=0.1),
+    memory: int = option("--memory MIB", "Memory limit, MiB.", 1024, min=64),
     answer: Answer = _SQL,
 ) -> None:
     """Run one read-only SELECT over history.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, cast, get_args
+from typing import Any, cast, get_args
 
 from ...base.errors import HopscopeError
 from ...base.names import Names
@@ -20,6 +20,7 @@ from .options import Answer, HistoryOptions, Window, left_out
 WIDTH = 16
 """Number of bars of a histogram in a table."""
 MEASURES = tuple(measure.label for measure in Measure)
+_MEASURES = ", ".join(MEASURES)
 _BARS = " ▁▂▃▄▅▆▇█"
 _NAMES = [f"p{100 * q:g}" for q in QUANTILES]
 TABLE = ("measure", "node", "port", "queue", "count", "mean", *_NAMES, "p99 is in", "highest", "histogram")
@@ -33,18 +34,11 @@ def distributions(
     window: Window,
     answer: Answer,
     source: HistoryOptions,
-    measure: Annotated[
-        list[str] | None,
-        option("--measure", "-m", metavar="MEASURE", help=f"Only {', '.join(MEASURES)}. Repeatable."),
-    ] = None,
+    measure: list[str] | None = option("--measure -m MEASURE", f"Only {_MEASURES}. Repeatable."),
     node: NodeOption = None,
     egress_port: EgressPortOption = None,
-    queue: Annotated[
-        list[int] | None, option("--queue", min=0, max=255, help="Only this queue id. Repeatable.")
-    ] = None,
-    by: Annotated[
-        str, option("--by", metavar="VIEW", help="Merge by queue, port, switch or network.")
-    ] = "switch",
+    queue: list[int] | None = option("--queue", "Only this queue id. Repeatable.", min=0, max=255),
+    by: str = option("--by VIEW", "Merge by queue, port, switch or network.", "switch"),
 ) -> None:
     """Print value histograms and quantiles, including live counts.
 

@@ -35,9 +35,7 @@ OF_MEMBERS = ("member", "members")
 SLOW_SECONDS = 2.0
 """An answer about all of history that takes longer comes with a hint."""
 _ALARMING = {kind.label for kind in ALARMING}
-FlowIdOption = Annotated[
-    str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
-]
+FlowIdOption = Annotated[str | None, option("--flow-id ID", "Only the flow with this id (hexadecimal).")]
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,8 @@ class Window(Options):
 
     title: ClassVar = "Filters"
 
-    since: Annotated[
-        str | None,
-        option("--since", metavar="TIME", help="From this time on: 10m (ago), or ISO 8601, UTC by default."),
-    ] = None
-    until: Annotated[
-        str | None,
-        option("--until", metavar="TIME", help="Before this time: 10m (ago), or ISO 8601, UTC by default."),
-    ] = None
+    since: str | None = option("--since TIME", "From this time on: 10m (ago), or ISO 8601, UTC by default.")
+    until: str | None = option("--until TIME", "Before this time: 10m (ago), or ISO 8601, UTC by default.")
 
     def ns(self) -> tuple[int | None, int | None]:
         """Its start and end, ns since the epoch; None: open. Raises HopscopeError."""
@@ -109,9 +101,7 @@ class PathOptions(HopOptions):
 class EventOptions(PathOptions):
     """Filters of events."""
 
-    metric: Annotated[
-        list[str] | None, option("--metric", "-m", metavar="METRIC", help="Only this metric. Repeatable.")
-    ] = None
+    metric: list[str] | None = option("--metric -m METRIC", "Only this metric. Repeatable.")
     egress_port: EgressPortOption = None
 
     def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
@@ -137,10 +127,9 @@ class IncompleteError(HopscopeError):
 class HistoryOptions(CollectorOptions):
     """Data folder of the history, or all members of its cluster."""
 
-    scope: Annotated[
-        Scope,
-        option("--scope", case_sensitive=False, help="Of this collector, or of all members of its cluster."),
-    ] = Scope.MEMBER
+    scope: Scope = option(
+        "--scope", "Of this collector, or of all members of its cluster.", Scope.MEMBER, case_sensitive=False
+    )
 
     @contextmanager
     def history(self, window: Window | None = None) -> Iterator[tuple[HistoryLike, Names]]:
@@ -200,9 +189,7 @@ def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
 class Answer(Options):
     """How an answer is printed."""
 
-    limit: Annotated[
-        int, option("--limit", "-n", metavar="N", min=1, max=2**31 - 1, help="At most N rows.")
-    ] = 100
+    limit: int = option("--limit -n N", "At most N rows.", 100, min=1, max=2**31 - 1)
     form: FormatOption = Format.TABLE
 
     def put(

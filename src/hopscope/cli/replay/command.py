@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
 
 from ..decode.command import advise, advise_of_templates, advise_without_hops, decide, mixed_decoder
 from ..options.declare import option
@@ -22,17 +21,11 @@ def replay(
     reading: ReadingOptions,
     output: FileOutput,
     settings: NamedOptions,
-    data: Annotated[
-        Path | None, option("--data", "-d", metavar="FOLDER", help="Keep the events in this data folder.")
-    ] = None,
-    speed: Annotated[
-        float,
-        option(
-            "--speed", min=0, metavar="FACTOR",
-            help="Multiple of the captured speed; 0: as fast as possible.",
-        ),
-    ] = 0,
-) -> None:  # fmt: skip
+    data: Path | None = option("--data -d FOLDER", "Keep the events in this data folder."),
+    speed: float = option(
+        "--speed FACTOR", "Multiple of the captured speed; 0: as fast as possible.", 0, min=0
+    ),
+) -> None:
     """Run detection over a capture file and print what was found.
 
     Times are those of the capture. With --data, the events are kept for queries, and flows get records at the

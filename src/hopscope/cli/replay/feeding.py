@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, TextIO
+from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from ..options.declare import Options, option
 from ..output.printer import Summary, SummaryOption
@@ -31,7 +31,7 @@ class FileOutput(Options):
 
     title: ClassVar = "Output"
 
-    events: Annotated[bool, option("--events", help="Print every event, one JSON object per line.")] = False
+    events: bool = option("--events", "Print every event, one JSON object per line.", False)
     form: SummaryOption = Summary.TEXT
 
     def print(self, pipeline: Pipeline, stream: TextIO) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from ...base.errors import HopscopeError
 from ...base.quantities import bit_rate
@@ -28,68 +28,39 @@ MANAGEMENT = (10 << 24) | (255 << 16) | 1
 class OutputOptions(Options):
     """Where reports go, and for how long."""
 
-    output: Annotated[
-        Path | None,
-        option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write a capture, gzipped if FILE ends in .gz; - for stdout.",
-        ),
-    ] = None
-    to: Annotated[
-        str | None,
-        option("--to", metavar="ADDRESS", help="Send in real time, for example to udp://127.0.0.1:32766."),
-    ] = None
-    duration: Annotated[
-        float | None,
-        option(
-            "--duration", min=0, metavar="S", help="Simulated seconds.", show_default="10; --to: unlimited"
-        ),
-    ] = None
-    names: Annotated[
-        Path | None, option("--names", metavar="FILE", help="Write the names of nodes and ports as TOML.")
-    ] = None
-    packets: Annotated[
-        bool,
-        option("--packets", help="Write the packets with INT, as they arrive at a sink, instead of reports."),
-    ] = False
-    hold: Annotated[bool, option("--hold", hidden=True, help="Start at a line on stdin.")] = False
-    form: Annotated[
-        Summary,
-        option("--format", "-f", help="Events and summary as text on stderr, or as JSON lines on stdout."),
-    ] = Summary.TEXT
+    output: Path | None = option(
+        "--output -o FILE", "Write a capture, gzipped if FILE ends in .gz; - for stdout."
+    )
+    to: str | None = option("--to ADDRESS", "Send in real time, for example to udp://127.0.0.1:32766.")
+    duration: float | None = option(
+        "--duration S", "Simulated seconds.", min=0, show_default="10; --to: unlimited"
+    )
+    names: Path | None = option("--names FILE", "Write the names of nodes and ports as TOML.")
+    packets: bool = option(
+        "--packets", "Write the packets with INT, as they arrive at a sink, instead of reports.", False
+    )
+    hold: bool = option("--hold", "Start at a line on stdin.", False, hidden=True)
+    form: Summary = option(
+        "--format -f", "Events and summary as text on stderr, or as JSON lines on stdout.", Summary.TEXT
+    )
 
 
 @dataclass(frozen=True)
 class FabricOptions(NetworkOptions):
     """The network, its traffic and its reports."""
 
-    flows: Annotated[int, option("--flows", min=1, metavar="N", help="Mean number of active flows.")] = 1000
-    sizes: Annotated[
-        str, option("--sizes", metavar="SIZES", help="Flow sizes: web-search or data-mining.")
-    ] = "web-search"
-    link_rate: Annotated[
-        str, option("--link-rate", metavar="RATE", help="Rate of a host's link, bit/s: 1G, 10G, 100M.")
-    ] = "1G"
-    mode: Annotated[
-        str,
-        option(
-            "--mode", metavar="MODE",
-            help="md: the sink reports the path; mx, xd: every switch sends a postcard (2.0).",
-        ),
-    ] = "md"  # fmt: skip
-    group: Annotated[
-        int, option("--group", min=1, max=8, metavar="N", help="Maximum reports per datagram (2.0).")
-    ] = 1
-    fault: Annotated[
-        list[str] | None,
-        option(
-            "--fault", metavar="FAULT",
-            help="microburst|path-change|lossy-port|slow-hop@SECONDS,node=NODE,port=PORT"
-            "[,duration=S][,loss=SHARE][,delay=MS][,fill=SHARE]. Repeatable.",
-        ),
-    ] = None  # fmt: skip
+    flows: int = option("--flows N", "Mean number of active flows.", 1000, min=1)
+    sizes: str = option("--sizes SIZES", "Flow sizes: web-search or data-mining.", "web-search")
+    link_rate: str = option("--link-rate RATE", "Rate of a host's link, bit/s: 1G, 10G, 100M.", "1G")
+    mode: str = option(
+        "--mode MODE", "md: the sink reports the path; mx, xd: every switch sends a postcard (2.0).", "md"
+    )
+    group: int = option("--group N", "Maximum reports per datagram (2.0).", 1, min=1, max=8)
+    fault: list[str] | None = option(
+        "--fault FAULT",
+        "microburst|path-change|lossy-port|slow-hop@SECONDS,node=NODE,port=PORT[,duration=S][,loss=SHARE]"
+        "[,delay=MS][,fill=SHARE]. Repeatable.",
+    )
 
 
 def simulate(output: OutputOptions, network: FabricOptions) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import Annotated
 
 from ...base.errors import HopscopeError
 from ..options.declare import option
@@ -23,12 +22,10 @@ class EventFilters(FlowFilters):
 def top(
     filters: EventFilters,
     settings: CollectorOptions,
-    interval: Annotated[
-        float, option("--interval", "-i", metavar="S", min=0.1, help="Seconds between two frames.")
-    ] = 1.0,
-    rows: Annotated[int | None, option("--rows", min=1, metavar="N", help="Rows of each table.")] = None,
-    all_events: Annotated[bool, option("--all", "-a", help="Also show routine events.")] = False,
-    once: Annotated[bool, option("--once", help="Print one frame and end; needs no terminal.")] = False,
+    interval: float = option("--interval -i S", "Seconds between two frames.", 1.0, min=0.1),
+    rows: int | None = option("--rows N", "Rows of each table.", min=1),
+    all_events: bool = option("--all -a", "Also show routine events.", False),
+    once: bool = option("--once", "Print one frame and end; needs no terminal.", False),
 ) -> None:
     """Watch a collector of reports, labels or both in the terminal.
 

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -31,31 +31,15 @@ SEEN = 1000
 class DemoOptions(Options):
     """How much is shown."""
 
-    nodes: Annotated[int, option("--nodes", metavar="N", min=2, max=9, help="Number of collectors.")] = 3
-    rate: Annotated[
-        float,
-        option("--rate", metavar="N", min=100, max=100_000, help="Reports per second, of all switches."),
-    ] = 3_000
-    load_seconds: Annotated[
-        float, option("--load-seconds", metavar="S", min=2, max=600, help="Time of load before the kill.")
-    ] = 6.0
-    down_seconds: Annotated[
-        float,
-        option(
-            "--down-seconds",
-            metavar="S",
-            min=4,
-            max=600,
-            help="Time until the killed collector is started again.",
-        ),
-    ] = 5.0
-    seed: Annotated[int, option("--seed", metavar="N", min=0, help="Same seed, same traffic.")] = 1
-    keep: Annotated[bool, option("--keep", help="Leave it running until Ctrl-C, and print what to try.")] = (
-        False
+    nodes: int = option("--nodes N", "Number of collectors.", 3, min=2, max=9)
+    rate: float = option("--rate N", "Reports per second, of all switches.", 3_000, min=100, max=100_000)
+    load_seconds: float = option("--load-seconds S", "Time of load before the kill.", 6.0, min=2, max=600)
+    down_seconds: float = option(
+        "--down-seconds S", "Time until the killed collector is started again.", 5.0, min=4, max=600
     )
-    loopback: Annotated[
-        bool, option("--loopback", help="Use loopback ports even as root, without namespaces.")
-    ] = False
+    seed: int = option("--seed N", "Same seed, same traffic.", 1, min=0)
+    keep: bool = option("--keep", "Leave it running until Ctrl-C, and print what to try.", False)
+    loopback: bool = option("--loopback", "Use loopback ports even as root, without namespaces.", False)
     form: SummaryOption = Summary.TEXT
 
 
