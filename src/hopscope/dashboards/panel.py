@@ -46,7 +46,9 @@ class Panel:
     about: str
     """Shown when the pointer is on the title."""
     plot: Plot
-    queries: Mapping[Source, Sequence[Query]]
+    prom: Query | Sequence[Query] = ()
+    influx: Query | Sequence[Query] = ()
+    click: Query | Sequence[Query] = ()
     unit: str = "short"
     """Grafana's identifier of the unit of all values, or of `value` in a table."""
     value: str = ""
@@ -57,6 +59,12 @@ class Panel:
     alarm: float | None = None
     """Values from this one on are red; None: there is no such value."""
     stacked: bool = False
+
+    @property
+    def queries(self) -> Mapping[Source, Sequence[Query]]:
+        """Its queries, by the databases for which it has some."""
+        given = zip(Source, (self.prom, self.influx, self.click), strict=True)
+        return {source: [each] if isinstance(each, Query) else each for source, each in given if each}
 
 
 @dataclass(frozen=True)
