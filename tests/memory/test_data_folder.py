@@ -73,7 +73,6 @@ def test_regions_that_another_collector_uses_stay(tmp_path: Path, monkeypatch: p
             assert (path / "regions").resolve() == second.regions
         assert (first.regions / "worker-0.events").read_bytes() == b"theirs"
         copy = path / "regions"  # a copy of the first folder with its link
-        copy.unlink()
         copy.symlink_to(first.regions)
         with DataFolder(path, shared) as third:
             assert third.regions != first.regions
@@ -130,6 +129,25 @@ def test_a_folder_that_was_deleted_gives_nothing_to_its_successor(tmp_path: Path
         assert following.regions == first.regions
         assert not list(following.regions.iterdir())
     assert not rescued
+
+
+def test_a_reboot_is_told_from_an_end(tmp_path: Path) -> None:
+    """After a reboot, which deletes the regions, the folder is rescued without them; after an end, not."""
+    rescued: list[tuple[Path, Path]] = []
+
+    def note(data: Path, regions: Path) -> list[Path]:
+        rescued.append((data, regions))
+        return []
+
+    killed = DataFolder(tmp_path / "data", tmp_path, note)
+    killed.acquire()
+    shutil.rmtree(killed.regions)
+    for descriptor in killed.locks:
+        os.close(descriptor)
+    for _ in range(2):
+        with DataFolder(tmp_path / "data", tmp_path, note):
+            pass
+        assert rescued == [(killed.path, killed.regions)]
 
 
 def test_other_users_cannot_read_data(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +227,8 @@ def test_no_number_is_used_twice_after_all_was_killed(tmp_path: Path, disk: Disk
     """
     data, shared = tmp_path / "data", tmp_path / "shared"
     shared.mkdir()
-    with DataFolder(data, shared, keep_leftovers) as folder:
+    rescue = partial(keep_leftovers, queue_by_port=True)
+    with DataFolder(data, shared, rescue) as folder:
         path = folder.regions / "worker-0.events"
         ring = resume_ring(path, EVENT, CAPACITY, EVENT_VERSION)
         journal = JournalWriter(data, 0)
@@ -238,12 +240,13 @@ def test_no_number_is_used_twice_after_all_was_killed(tmp_path: Path, disk: Disk
         killed = tmp_path / "killed"
         shutil.copytree(folder.regions, killed)
     shutil.copytree(killed, folder.regions)
+    (data / "regions").symlink_to(folder.regions)
     for _ in range(2):
-        with DataFolder(data, shared, keep_leftovers) as folder:
+        with DataFolder(data, shared, rescue) as folder:
             assert folder.events_wait
             assert [path.name for path in folder.regions.iterdir()] == ["worker-0.events"]
     disk.full = False
-    with DataFolder(data, shared, keep_leftovers) as folder:
+    with DataFolder(data, shared, rescue) as folder:
         assert not folder.events_wait
         assert list(folder.regions.iterdir()) == []
         assert read_journals(data)["value"].tolist() == list(range(15))

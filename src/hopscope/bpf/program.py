@@ -86,7 +86,7 @@ class XdpProgram:
                 sizes |= {"ports": detect.ports, "sources": detect.sources}
                 sizes["more_hops"] = max(1, detect.hop_pool * POOL_HOPS)
                 sizes["near_flows"] = near_flows(detect.flow_rows)
-                constants["queues_by_port"] = detect.queue_key == "switch-port-queue"
+                constants["queues_by_port"] = detect.queue_by_port
                 for name, entries in sizes.items():
                     self._object.resize(name, entries)
             self._object.load()

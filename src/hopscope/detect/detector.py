@@ -82,7 +82,7 @@ class Detector:
         self._knobs = np.zeros(event_kernel.KNOBS, np.uint64)
         self._knobs[:KEYS] = hash_keys(secret, KEYS)
         self._knobs[event_kernel.ENABLED] = settings.enabled
-        self._knobs[event_kernel.PORT_QUEUES] = settings.queue_key == "switch-port-queue"
+        self._knobs[event_kernel.PORT_QUEUES] = settings.queue_by_port
         self._scratch = (
             np.zeros(2 * int(ahead_kernel.SLOTS), np.uint64),  # hashes, then ways
             np.zeros(64, np.uint32),  # path

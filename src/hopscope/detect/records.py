@@ -97,7 +97,7 @@ class ClearReason(IntEnum):
     PATH_CHANGE = 3
     """Its switch left the path of the flow."""
     STOPPED = 4
-    """The collector stopped."""
+    """The collector stopped, or was killed: then its next start writes the event."""
     LIMITS = 5
     """Its hysteresis was switched off."""
 

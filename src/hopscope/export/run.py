@@ -59,7 +59,7 @@ def _threads(
             names,
             row.count,
             state=folder / FOLDER / f"{name}.state",
-            queue_by_port=settings.detect.queue_key == "switch-port-queue",
+            queue_by_port=settings.detect.queue_by_port,
             data=folder,
             regions=folder / "regions",
             idle_seconds=settings.detect.idle_seconds,

@@ -95,8 +95,8 @@ class DataFolder:
         self.regions = _regions_folder(self.path, regions)
         """The folder of regions; `acquire` chooses another name if this one is in use."""
         self._rescue = rescue
-        """Called with the data folder and its regions before the regions of a collector that has ended are
-        deleted; returns files that must be kept.
+        """Called with the data folder and its regions if the last collector was killed, before its regions
+        are deleted, or after a reboot, which deleted them; returns files that must be kept.
         """
         self.events_wait = False
         """Whether rings have events that could not be written to disk; if so, `close` keeps the rings."""
@@ -188,6 +188,8 @@ class DataFolder:
         for folder in owned:
             if folder not in used and self._empty(folder, rescue=folder == previous):
                 self.regions, self.events_wait = folder, True
+        if previous is not None and self._rescue and not previous.exists():
+            self._rescue(self.path, previous)
         try:
             self.regions.parent.mkdir(parents=True, exist_ok=True)
             if not _is_own(self.regions):  # it may be missing, or made by another user
@@ -208,7 +210,9 @@ class DataFolder:
         draft.replace(link)
 
     def _previous_regions(self) -> Path | None:
-        """Folder of regions of the last collector, if it belonged to this data folder."""
+        """Folder of regions of the last collector, if it was killed (the link to it is deleted at the end)
+        and belonged to this data folder.
+        """
         try:
             folder = Path((self.path / "regions").readlink())
         except OSError:
@@ -297,8 +301,12 @@ class DataFolder:
                 _delete_files(
                     self.regions, {OWNER_NAME, *(path.name for path in self.regions.glob("worker-*.events"))}
                 )
-        elif not left:
+        elif not left and self._regions_lock >= 0:
             shutil.rmtree(self.regions, ignore_errors=True)
+            with suppress(OSError):
+                link = self.path / "regions"
+                if link.readlink() == self.regions:  # not that of another data folder, moved here meanwhile
+                    link.unlink()
         if self._regions_lock >= 0:  # before the other lock, whose next owner must find these regions free
             os.close(self._regions_lock)
             self._regions_lock = -1

@@ -27,6 +27,8 @@ from .history import SharedHistory
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ..history.history_like import HistoryLike
+
 BACK_NS = 31 * 86_400 * 10**9
 """How far back history is read for the beginnings of alarms."""
 MAX_EVENTS = 50_000
@@ -274,18 +276,8 @@ class AlarmReader:
         """Events of history since then, by time: beginnings and ends of alarms, and values of all metrics
         with an open alarm.
         """
-        from ..history.columns import records_of  # imports DuckDB, which is not needed earlier
-
-        def ask(kinds: Iterable[Kind], metrics: Iterable[Metric], since_ns: int) -> Records:
-            table = self._past.history().events(
-                kinds=[kind.label for kind in kinds],
-                metrics=[metric.label for metric in metrics],
-                start=since_ns,
-                limit=MAX_EVENTS,
-            )
-            return records_of(table.columns)[::-1]
-
-        ends = ask(map(Kind, _FOLLOWED), (), since_ns)
+        history = self._past.history()
+        ends = _events(history, _FOLLOWED, (), since_ns)
         begun = OpenAlarms(self._by_port)
         begun.take(ends[ends["metric"] != Metric.NONE])
         every = (*followed.places.values(), *begun.places.values())
@@ -294,7 +286,7 @@ class AlarmReader:
             return ends
         metrics = {Metric(int(place.event["metric"])) for place in limited}
         begin = max(since_ns, min(place.since_ns or 0 for place in limited))
-        both = np.concatenate([ends, ask(_VALUED[1:], metrics, begin)])
+        both = np.concatenate([ends, _events(history, _VALUED[1:], metrics, begin)])
         return both[np.argsort(both["time_ns"], kind="stable")]
 
     def _confirmed(self, followed: OpenAlarms) -> list[OpenAlarm]:
@@ -323,6 +315,30 @@ class AlarmReader:
             if key not in known and followed.ended.get(key, 0) <= sure_ns:
                 found.append(OpenAlarm(key, event, None, highest, int(event["value"])))
         return found
+
+
+def open_in_history(history: HistoryLike, queue_by_port: bool) -> Records:
+    """The newest RAISED of each alarm that history has not ended. Raises HistoryError."""
+    events = _events(history, (Kind.RAISED, Kind.CLEARED), (), time.time_ns() - BACK_NS)
+    followed, begun = OpenAlarms(queue_by_port), {}
+    followed.take(events)
+    for at in np.flatnonzero(events["kind"] == Kind.RAISED).tolist():
+        begun[alarm_key(events[at], queue_by_port), alarmed_hop(events[at])] = at
+    every = (alarm for place in followed.places.values() for alarm in place.alarms)
+    return events[sorted(begun[alarm] for alarm in every)]
+
+
+def _events(history: HistoryLike, kinds: Iterable[Kind], metrics: Iterable[Metric], since_ns: int) -> Records:
+    """Events since then, by time."""
+    from ..history.columns import records_of  # imports DuckDB, which is not needed earlier
+
+    table = history.events(
+        kinds=[kind.label for kind in kinds],
+        metrics=[metric.label for metric in metrics],
+        start=since_ns,
+        limit=MAX_EVENTS,
+    )
+    return records_of(table.columns)[::-1]
 
 
 def _before(events: Records, first: dict[int, int]) -> Records:

@@ -46,6 +46,11 @@ class DetectSettings(Section):
     """Switches with limits of their own, which replace those of `detect.thresholds`."""
 
     @property
+    def queue_by_port(self) -> bool:
+        """Whether keys of queues include the port."""
+        return self.queue_key == "switch-port-queue"
+
+    @property
     def limits(self) -> LimitSettings:
         """Limits of all switches, and of single ones."""
         return LimitSettings(general=self.thresholds, switches=self.switches)

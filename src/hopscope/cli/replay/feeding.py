@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
@@ -79,7 +80,8 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     if any((data / "segments").glob("*.parquet")):
         print(f"hopscope: {data} has a history already: events are added to it", file=sys.stderr)
     reject_later(data)
-    with DataFolder(data, settings.regions, keep_leftovers) as folder:
+    rescue = partial(keep_leftovers, queue_by_port=settings.detect.queue_by_port)
+    with DataFolder(data, settings.regions, rescue) as folder:
         if folder.events_wait:
             raise HistoryError(f"{data}: its disk does not take the events of the collector that ran before")
         named = None if settings.names is None else str(settings.names.absolute())

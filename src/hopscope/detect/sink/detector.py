@@ -107,7 +107,7 @@ class SinkDetector:
         knobs = self._knobs = np.zeros(event_kernel.SINK_KNOBS, np.uint64)
         knobs[:KEYS] = hash_keys(secret, KEYS)
         knobs[flow_events.ENABLED] = 1
-        knobs[flow_events.PORT_QUEUES] = self.settings.queue_key == "switch-port-queue"
+        knobs[flow_events.PORT_QUEUES] = self.settings.queue_by_port
         knobs[event_kernel.COUNTED] = counted
         knobs[event_kernel.LIMITED] = self.sink.quota > 0
         self._row_count, self._alarmed = int(event_kernel.EVENT_ROWS), int(event_kernel.ALARMED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,8 @@ class Supervisor:
         """Stamps of the files as the processes have read them."""
         self._inherits = take_over
         self._collecting = False
-        self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
+        rescue = partial(keep_leftovers, queue_by_port=settings.detect.queue_by_port)
+        self.folder = DataFolder(settings.data, settings.regions, rescue)
         self.url: str | None = None
         """Address of the console and the API on this machine, once started."""
         self.bound: str | None = None
