@@ -74,6 +74,7 @@ class Database:
         except ImportError:
             raise LakeError(f"lake: pg8000 is missing; install it with: {install_command('lake')}") from None
         self._schema = settings.schema_name
+        self._answers = True
         self.place = shown.shown(settings.catalog)
         address = Address.of(settings)
         try:
@@ -109,6 +110,7 @@ class Database:
 
     def _named(self, error: Exception) -> LakeError:
         fields = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+        self._answers = bool(fields)
         message = fields.get("M") or (str(error) or described(error))
         return LakeError(f"{self.place}: {message}")
 
@@ -157,7 +159,10 @@ class Database:
         return zlib.crc32(f"{self._schema}/{name}".encode()) - 2**31
 
     def close(self) -> None:
-        """End the session."""
+        """Release all locks and end the session, which the server notices later."""
+        if self._answers:
+            with suppress(LakeError):
+                self.run("SELECT pg_advisory_unlock_all()")
         with suppress(Exception):  # whatever fails, the session is not used any more
             self._connection.close()
 

@@ -42,7 +42,6 @@ def claim(database: Database, member: str, incarnation: str) -> None:
         "SELECT incarnation FROM hopscope_member WHERE member = :member", member=member
     )
     if other != incarnation:
-        database.unlock(f"member {member}")  # the server would notice the end of the session only later
         raise RefusedError(
             f"{database.place}: the lake has a member {member} with another data folder; give this one"
             f" another name (member), or retire that one: hopscope lake retire {member}"
@@ -72,5 +71,4 @@ def retire(settings: LakeSettings, member: str) -> RetireResult:
         except duckdb.Error as error:
             raise lake.named(error) from None
         database.run("DELETE FROM hopscope_member WHERE member = :member", member=member)
-        database.unlock(f"member {member}")  # the server would notice the end of the session only later
         return RetireResult(incarnation, int(row[0]) if row else 0)
