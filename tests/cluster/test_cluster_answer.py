@@ -85,6 +85,20 @@ def test_a_member_that_left_lacks_where_its_history_counts(
     assert all(why.startswith("drained, last seen") for why in cluster["missing"].values())
 
 
+def test_relative_times_are_those_of_the_member_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All members get one moment, in steps of 5 s; what cannot be read is sent as it is."""
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_007_999_999_999)
+    rule = rule_of("/api/v0/flows")
+    assert rule is not None
+    sent = "since=10m&until=2023-11-14T22:13:20Z&at=soon&q=5m"
+    request = Request({"type": "http", "path": "/", "query_string": sent.encode(), "headers": []})
+    (get,) = ClusterQuery(request, rule, [dict]).gets
+    assert dict(get["query"]) == {
+        "since": str((1_700_000_005 - 600) * 10**9), "until": str(1_700_000_000 * 10**9), "at": "soon",
+        "q": "5m",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 def test_each_member_continues_at_its_first_event_after_the_cursor(
     order: Literal["newest", "oldest"],

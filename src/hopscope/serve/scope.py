@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..base.names import Names
 from ..cluster.merge.rules import MAX_ROWS, Rule
 from ..cluster.queries.cluster_answer import ClusterAnswer, ClusterHistory
 from ..present.history import SharedHistory
+from ..present.text import UnreadableError, parse_when
 from ..settings.collector import Settings
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ OF_HISTORY = frozenset(
     )
 )
 """Routes that themselves read the history of a cluster, through `Context.query`."""
+_TIMES = ("since", "until", "at")
+_STEP_NS = 5 * 10**9
+"""Relative times are rounded down to this, so that members can keep their answers to a client that polls."""
 _BAD = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 """Errors that the merging rules raise for a malformed answer."""
 
@@ -119,7 +124,12 @@ class ClusterQuery:
 
     def __init__(self, request: Request, rule: Rule, models: Sequence[Any]) -> None:
         """`models`: the models of answers to its path and to `rule.also`."""
-        given = [(name, value) for name, value in request.query_params.multi_items() if name != "scope"]
+        now_ns = time.time_ns() // _STEP_NS * _STEP_NS
+        given = [
+            (name, _absolute(value, now_ns) if name in _TIMES else value)
+            for name, value in request.query_params.multi_items()
+            if name != "scope"
+        ]
         self._rule, self._query = rule, dict(given)  # the last of several counts, as for FastAPI
         self._models = models
         self.only = (self._query["member"],) if rule.named and self._query.get("member") else None
@@ -206,6 +216,16 @@ def _state_member(row: dict[str, Any], model: type[BaseModel], member: str) -> N
             if isinstance(kind, type) and issubclass(kind, BaseModel) and row.get(name):
                 for each in row[name] if isinstance(row[name], list) else (row[name],):
                     _state_member(each, kind, member)
+
+
+def _absolute(text: str, now_ns: int) -> str:
+    """A time as ns since the epoch, the same for all members, whatever their clocks; unchanged if it cannot
+    be read, which the members report.
+    """
+    try:
+        return str(parse_when(text, now_ns))
+    except UnreadableError:
+        return text
 
 
 def _error(status: int, text: str, answer: ClusterAnswer) -> Response:
