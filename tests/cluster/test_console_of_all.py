@@ -120,6 +120,14 @@ def test_one_console_shows_all_members_and_names_the_one_that_was_killed(three: 
     browser.click("textarea")
     browser.type("SELECT count(*) FROM events")
     assert not browser.run("document.querySelector('.banner')")
-    browser.click(".exports button", "CSV")
-    browser.see(".banner", "Not included: c3 (no answer within 3 s")
+
+    def is_told() -> bool:
+        """On a busy machine, a member that lives may be late, too."""
+        browser.click(".exports button", "CSV")
+        browser.see(".banner")
+        return "Not included: c3 (no answer within 3 s" in browser.run(
+            "document.querySelector('.banner')?.innerText ?? ''"
+        )
+
+    eventually(is_told)
     assert not [each for each in browser.problems if "session" not in each and "404" not in each]
