@@ -63,7 +63,8 @@ def members(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) 
                 "cluster.heartbeat_seconds": 0.5, "cluster.member_seconds": 3,
                 "lake.catalog": f"postgresql://hopscope@127.0.0.1:{database.port}/hopscope",
                 "lake.data": str(folder / "lake"), "lake.every_seconds": 0.5,
-                "serve.sql_seconds": 120, "detect.push_seconds": 0, "detect.idle_seconds": 3600, "detect.silent_seconds": 0,
+                "detect.push_seconds": 0, "detect.idle_seconds": 3600, "detect.silent_seconds": 0,
+                "serve.sql_seconds": 120,
             }  # fmt: skip
             if not made:
                 settings = load(None, [("", key, value) for key, value in given.items()], {}).settings

@@ -72,6 +72,29 @@ def test_a_pod_and_a_plane_are_named_by_the_number_that_all_names_share() -> Non
     )
 
 
+def test_routers_above_the_core_leave_pods_and_planes() -> None:
+    """Two border routers connect all cores, and two switches elsewhere have no link: the pods of the fat tree
+    are those without them, and so are its planes. `edge-1` is not pod 1, which has more switches.
+    """
+    topology = parse_topology("fat-tree:4")
+    names = {switch.node_id: switch.name for switch in topology.switches}
+    cores = [node for node, name in names.items() if name.startswith("core")]
+    names |= {91: "edge-1", 92: "edge-9", 93: "border-1", 94: "border-2"}
+    rows = topology.ports[(topology.ports["switch"] >= 0) & (topology.ports["peer_switch"] >= 0)]
+    ids = np.array([switch.node_id for switch in topology.switches], np.int64)
+    inner = np.stack([rows["node_id"], ids[rows["peer_switch"]]], axis=1)
+    steps = np.concatenate([inner, [[border, core] for border in (93, 94) for core in cores]])
+    found = shape_of(np.array(sorted(names)), steps.astype(np.int64), {}, Names(names))
+    assert found.layers == ("edge", "agg", "core", "border")
+    assert found.pods == ("pod-0", "pod-1", "pod-2", "pod-3", "pod-9", "pod-of-91")
+    assert found.planes == ("plane-1", "plane-2", "plane-of-17", "plane-of-19")
+    alone = shape(topology, named=True)
+    assert found.pod[: len(ids)].tolist() == alone.pod.tolist()
+    assert found.plane[: len(ids)].tolist() == [
+        NONE if one == NONE else one + 2 for one in alone.plane.tolist()
+    ]
+
+
 def test_layers_are_named_by_names_only() -> None:
     """Words for layers name them, also after a prefix; without them, layers that begin with different words.
     Names that do not tell layers apart, or no names, leave numbers.

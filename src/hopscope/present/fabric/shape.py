@@ -2,8 +2,9 @@
 
 Layers come from the names of switches (tor, leaf, spine, core …) if these state them, else from distances: a
 switch where paths begin or end is in the lowest layer; the layer of any other switch is its distance to the
-nearest of these. A pod is a connected part of the network without its top layer; a plane is a connected part
-of its two top layers.
+nearest of these. The core is the top layer, or, below routers to the outside, the layer that connects at
+least two parts with more than one switch. A pod is a connected part of the network below the core. A plane is
+a connected part of the core and the layer below it.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Shape:
     layer: Ints
     """0: next to hosts."""
     pod: Ints
-    """Index in `pods`; NONE: top layer, or no pods."""
+    """Index in `pods`; NONE: in the core or above, or no pods."""
     plane: Ints
-    """Index in `planes`; NONE: below the top layer."""
+    """Index in `planes`; NONE: below the core."""
     layers: tuple[str, ...]
     """Names of the layers."""
     pods: tuple[str, ...]
@@ -70,15 +71,13 @@ def shape_of(nodes: Ints, steps: Ints, edge: Mapping[int, tuple[int, int]], name
     layer = _by_names(words)
     if layer is None:
         layer = _by_distance(nodes, pairs, edge)
-    top = int(layer.max(initial=0))
-    below = (layer[pairs] < top).all(axis=1)
-    component = _components(len(nodes), pairs[below])
-    is_top = layer == top if top else np.zeros(len(nodes), bool)
-    pod, pods = _named("pod", component, ~is_top, nodes, words)
-    if top < 2 or len(pods) >= (~is_top).sum():
+    core, component = _core(layer, pairs)
+    is_core = layer >= core if core else np.zeros(len(nodes), bool)
+    pod, pods = _named("pod", component, ~is_core, nodes, words)
+    if core < 2 or len(pods) >= (~is_core).sum():
         pod, pods = np.full(len(nodes), NONE), ()
-    upper = (layer[pairs] >= top - 1).all(axis=1)
-    plane, planes = _named("plane", _components(len(nodes), pairs[upper]), is_top, nodes, words)
+    upper = ((layer[pairs] == core) | (layer[pairs] == core - 1)).all(axis=1)
+    plane, planes = _named("plane", _components(len(nodes), pairs[upper]), is_core, nodes, words)
     return Shape(nodes, layer, pod, plane, _layer_names(layer, words), pods, planes)
 
 
@@ -109,6 +108,16 @@ def _by_distance(nodes: Ints, pairs: Ints, edge: Mapping[int, tuple[int, int]]) 
     return layer
 
 
+def _core(layer: Ints, pairs: Ints) -> tuple[int, Ints]:
+    """Layer of the core, and the components of the network below it."""
+    top = int(layer.max(initial=0))
+    for core in range(top, 1, -1):
+        component = _components(len(layer), pairs[(layer[pairs] < core).all(axis=1)])
+        if (np.bincount(component) > 1).sum() > 1:
+            return core, component
+    return top, _components(len(layer), pairs[(layer[pairs] < top).all(axis=1)])
+
+
 def _components(count: int, pairs: Ints) -> Ints:
     """For each row, the lowest row that it is connected with, directly or not."""
     label = np.arange(count)
@@ -127,26 +136,33 @@ def _components(count: int, pairs: Ints) -> Ints:
 def _named(
     kind: str, component: Ints, members: npt.NDArray[np.bool_], nodes: Ints, words: list[list[str]]
 ) -> tuple[Ints, tuple[str, ...]]:
-    """Number the components of the `members`. Each component is named after the number that the names of all
-    its switches begin with, or else after its lowest node id.
+    """Number the components of the `members`. A component is named after the number that the names of all
+    its switches begin with, if no other component of as many switches has the same, or else after its lowest
+    node id.
     """
     roots, index = np.unique(component[members], return_inverse=True)
     group = np.full(len(nodes), NONE)
     group[members] = index
-    common: list[str | None] = []
     order = np.argsort(group, kind="stable")
     rows = np.split(order, np.searchsorted(group[order], np.arange(len(roots))))[1:]
-    for mine in rows:
-        numbers = [[w for w in words[row] if w.isdigit()] for row in mine.tolist()]
-        firsts = {found[0] if found else "" for found in numbers}
-        common.append(firsts.pop() if len(firsts) == 1 else None)
-    if None in common or "" in common or len(set(common)) < len(common):
-        return group, tuple(f"{kind}-of-{nodes[mine].min()}" for mine in rows)
-    ranked = sorted(range(len(roots)), key=lambda number: int(common[number] or 0))
+    alike: dict[str, list[int]] = {}
+    for number in sorted(range(len(roots)), key=lambda number: len(rows[number])):
+        firsts = {next((word for word in words[row] if word.isdigit()), "") for row in rows[number].tolist()}
+        if len(firsts) == 1:
+            alike.setdefault(firsts.pop(), []).append(number)
+    first = {
+        numbers[-1]: word
+        for word, numbers in alike.items()
+        if word and (len(numbers) == 1 or len(rows[numbers[-1]]) > len(rows[numbers[-2]]))
+    }
+    ranked = sorted(range(len(roots)), key=lambda number: (number not in first, int(first.get(number, 0))))
     place = np.empty(len(ranked), np.int64)
     place[ranked] = np.arange(len(ranked))
     group[members] = place[index]
-    return group, tuple(f"{kind}-{common[number]}" for number in ranked)
+    return group, tuple(
+        f"{kind}-{first[number]}" if number in first else f"{kind}-of-{nodes[rows[number]].min()}"
+        for number in ranked
+    )
 
 
 def _layer_names(layer: Ints, words: list[list[str]]) -> tuple[str, ...]:
