@@ -1,4 +1,4 @@
-"""Text files that a user asks for."""
+"""Files that a user asks for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_output(path: Path, text: str) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Write a file. An OSError names it, and leaves no part of one that was not there before."""
     is_new = not os.path.lexists(path)
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         if is_new:
             with suppress(OSError):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from ...base.errors import HopscopeError
+from ...base.output import write_output
+from ...base.plural import plural
 from ...present.events import EVENT_COLUMNS, EVENT_TABLE, event_cells, event_object, event_texts
 from ...present.history import past_flow_object, with_live
 from ..options.declare import Commands, argument, option
 from ..options.standard_input import standard_input
 from ..output.printer import Format
 from .bottleneck import bottleneck
+from .bursts import bursts
 from .distributions import distributions
 from .options import (
     Answer,
@@ -24,6 +29,7 @@ from .options import (
     Scope,
     Window,
     age_ns,
+    left_out,
 )
 from .rows import (
     FLOW_COLUMNS,
@@ -37,7 +43,10 @@ from .rows import (
     port_texts,
 )
 
-app = Commands(help="Query history: events, flows, paths, hops, queues, SQL.")
+if TYPE_CHECKING:
+    from ...history.query import History
+
+app = Commands(help="Query history: events, flows, paths, hops, queues, bursts, SQL.")
 _HOPS, _SQL = Answer(limit=20), Answer(limit=10_000)
 NO_EVENTS = "no events match"
 
@@ -151,17 +160,33 @@ def sql(
     text: Annotated[str, argument("SELECT", "One SELECT over the views events and distributions; -: stdin.")],
     seconds: float = option("--seconds S", "Time limit.", 30.0, min=0.1),
     memory: int = option("--memory MIB", "Memory limit, MiB.", 1024, min=64),
+    output: Path | None = option("--output -o FILE", "Write the rows to this Parquet file.", None),
     answer: Answer = _SQL,
 ) -> None:
     """Run one read-only SELECT over history.
 
     It is DuckDB's SQL; `DESCRIBE events` and `DESCRIBE distributions` list the columns.
     """
+    if output is not None and output.suffix != ".parquet":
+        raise HopscopeError(
+            f"--output {output}: expected a name such as {output.stem}.parquet; `--format csv` prints CSV"
+        )
+    if output is not None and source.scope is Scope.CLUSTER:
+        raise HopscopeError("--output: Parquet is for one member's history, expected no --scope cluster")
     with source.history() as (history, _):
         statement = standard_input().read() if text == "-" else text
-        table = history.sql(statement, limit=answer.limit, seconds=seconds, memory_bytes=memory * 1024**2)
-        answer.print(tuple(table.columns), table.rows(), None, history, table, "no rows")
+        limits: dict[str, Any] = {"limit": answer.limit, "seconds": seconds, "memory_bytes": memory * 1024**2}
+        if output is None:
+            table = history.sql(statement, **limits)
+            answer.print(tuple(table.columns), table.rows(), None, history, table, "no rows")
+            return
+        found = cast("History", history).parquet(statement, **limits)
+        write_output(output, found.content)
+        left_out(history)
+        more = " (there are more: see --limit)" if found.truncated else ""
+        print(f"{output}: {plural(found.rows, 'row')}{more}", file=sys.stderr)
 
 
 app.command()(bottleneck)
+app.command()(bursts)
 app.command()(distributions)

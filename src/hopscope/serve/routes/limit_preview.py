@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from ...present.events import when
 from ...present.history import SharedHistory
+from ...present.series.objects import place_object
 from ...present.series.places import limits_at, unit_of
 from ...present.series.preview import Proposal, preview
 from ...settings.limits import MetricLimits
 from ..context import Ctx
 from ..models import limits as m
-from . import show
 from .limits import limits_in_force
 from .parameters import Moment, moment
 from .router import api_router
@@ -64,7 +64,7 @@ async def preview_limits(
             limits_changed=when(found.change.time_ns) if found.change and changed else None,
             items=[
                 m.PlacePreview.model_validate(
-                    {**show.place(context.names, place), "had": had.total, "would": would.total}
+                    {**place_object(context.names, place), "had": had.total, "would": would.total}
                 )
                 for place, had, would in what.places
             ],

@@ -11,7 +11,6 @@ from ...base.names import Names
 from ...detect.records import NO_PORT, Metric, PortKind
 from ...present.events import all_wide, flow_object, when, wide
 from ...present.flows.hops import known
-from ...present.series.places import Place
 from ...wire.address import address
 from ...wire.records import Records
 from ..models import common as m
@@ -33,12 +32,6 @@ def port(names: Names, node_id: int, number: int) -> m.Port | None:
     """A port with its name; None where none is known."""
     number = int(number)
     return None if number == NO_PORT else m.Port(id=number, name=names.port(node_id, number))
-
-
-def place(names: Names, where: Place) -> dict[str, Any]:
-    """The place of values, as fields of a model."""
-    named = None if where.port is None else m.Port(id=where.port, name=names.port(where.node, where.port))
-    return {"node": node(names, where.node), "port": named, "queue": where.ident}
 
 
 def alarms(bits: int) -> list[str]:

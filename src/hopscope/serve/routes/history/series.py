@@ -9,15 +9,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import HTTPException, Query, Request
 
-from ....base.names import Names
 from ....detect.distributions.quantiles import By
 from ....present import distributions as shown
 from ....present.events import when, wide
 from ....present.history import SharedHistory
 from ....present.series import over_time
-from ....present.series.bursts import Burst, Search, bursts
+from ....present.series.bursts import Search, bursts
 from ....present.series.heat_map import Sort, find_highest
-from ....present.series.intervals import Interval
+from ....present.series.objects import alarm_object, burst_object, place_object
 from ....present.series.places import DROP, Buckets, limits_at, unit_of
 from ....present.series.samples import Samples
 from ....present.text import UnreadableError, parse_span
@@ -90,7 +89,7 @@ async def series(
             latest=[wide(value) for value in found.latest],
             events=found.events,
             before=wide(found.before),
-            alarms=[_alarm(each) for each in found.alarms],
+            alarms=[s.Alarm.model_validate(alarm_object(each)) for each in found.alarms],
             alarm_count=found.alarm_count,
             truncated=found.truncated,
         )
@@ -129,7 +128,7 @@ async def heatmap(
             total=total,
             items=[
                 s.HeatRow(
-                    **show.place(context.names, each.place),
+                    **place_object(context.names, each.place),
                     peak=wide(each.peak),
                     events=each.events,
                     values=[wide(value) for value in each.values],
@@ -179,7 +178,7 @@ async def find_bursts(
 
     def make(past: SharedHistory) -> s.Bursts:
         total, found, truncated = bursts(past.history(), search)
-        items = [_burst(context.names, each) for each in found]
+        items = [s.Burst.model_validate(burst_object(context.names, each)) for each in found]
         return s.Bursts(since=when(start), until=when(end), total=total, items=items, truncated=truncated)
 
     return await context.query(request, _kept(context, request, make))
@@ -292,38 +291,3 @@ def _bounds(metric: str, over: Buckets, sampled_ns: int | None) -> dict[str, Any
         "bucket_ns": over.width_ns,
         "sampled_since": when(sampled_ns),
     }
-
-
-def _alarm(interval: Interval) -> s.Alarm:
-    return s.Alarm(
-        start=when(interval.start_ns),
-        end=when(interval.end_ns),
-        peak=wide(interval.peak),
-        limit=wide(interval.limit),
-        reason=interval.reason,
-    )
-
-
-def _burst(names: Names, burst: Burst) -> s.Burst:
-    interval = burst.interval
-    return s.Burst.model_validate(
-        {
-            **_alarm(interval).model_dump(),
-            **show.place(names, interval.place),
-            "metric": interval.metric,
-            "unit": unit_of(interval.metric),
-            "duration_ns": wide(interval.duration_ns),
-            "clock": interval.clock,
-            "flows": burst.flows,
-            "contributors": [
-                s.Contributor.model_validate(
-                    {
-                        "flow": each.flow,
-                        "events": each.events,
-                        "highest_latency_ns": wide(each.highest_latency_ns),
-                    }
-                )
-                for each in burst.contributors
-            ],
-        }
-    )
