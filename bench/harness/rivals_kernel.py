@@ -1,9 +1,5 @@
 """What DTA's reports are compared with: a cuckoo hash table, an indexed log, and stores alone."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hopscope.base.kernels.jit import U8, U32, U64, kernel, mix64, prefetch, store64
 
 NONE = U8(0)
@@ -15,7 +11,7 @@ HOPS = 64
 
 
 @kernel
-def key_of(arena: Any, at: Any) -> Any:
+def key_of(arena, at):
     """Key of 4 bytes."""
     return (
         (U64(arena[at]) << U64(24))
@@ -26,13 +22,13 @@ def key_of(arena: Any, at: Any) -> Any:
 
 
 @kernel
-def reduce(h: Any, count: Any) -> Any:
+def reduce(h, count):
     """A number below `count`, at most 2^32, from the upper half of `h`."""
     return ((h >> U64(32)) * count) >> U64(32)
 
 
 @kernel
-def cuckoo(reports: Any, arena: Any, table: Any, counts: Any) -> None:
+def cuckoo(reports, arena, table, counts):
     """Reports into a table of uint64 (key in the upper half, data in the lower), two buckets for each key.
 
     `table` [buckets * 8] begins with ones; counts [writes, given up]. Both buckets are asked for in a first
@@ -68,7 +64,7 @@ def cuckoo(reports: Any, arena: Any, table: Any, counts: Any) -> None:
 
 
 @kernel
-def _update(table: Any, at: Any, entry: Any) -> Any:
+def _update(table, at, entry):
     for way in range(WAYS):
         if table[at + way] >> U64(32) == entry >> U64(32) and table[at + way] != EMPTY:
             table[at + way] = entry
@@ -77,7 +73,7 @@ def _update(table: Any, at: Any, entry: Any) -> Any:
 
 
 @kernel
-def _insert(table: Any, at: Any, entry: Any) -> Any:
+def _insert(table, at, entry):
     for way in range(WAYS):
         if table[at + way] == EMPTY:
             table[at + way] = entry
@@ -86,7 +82,7 @@ def _insert(table: Any, at: Any, entry: Any) -> Any:
 
 
 @kernel
-def indexed_log(reports: Any, arena: Any, log: Any, heads: Any, counts: Any) -> None:
+def indexed_log(reports, arena, log, heads, counts):
     """Reports appended to a log, each with the place of the one before it in its key's chain.
 
     `log` is uint64 [2 * entries]: key and data, then the place of the previous entry and a number; `heads`
@@ -109,7 +105,7 @@ def indexed_log(reports: Any, arena: Any, log: Any, heads: Any, counts: Any) -> 
 
 
 @kernel
-def stores(memory: Any, first: Any, count: Any) -> None:
+def stores(memory, first, count):
     """`count` stores of 8 bytes at random: what memory allows."""
     slots = U64(memory.shape[0]) >> U64(3)
     for i in range(U64(first), U64(first) + U64(count)):

@@ -1,9 +1,5 @@
 """Slots of a receive ring (TPACKET_V2) to frames, in place, compiled."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hopscope.base.kernels.jit import U64, kernel, order, order_reads, prefetch_read, store64
 from hopscope.capture.pcap.pcap_kernel import le32
 from hopscope.capture.ring.ring_kernel import le16
@@ -14,7 +10,7 @@ _SECOND, _AHEAD = U64(1_000_000_000), U64(12)
 
 
 @kernel
-def walk_slots(ring: Any, frames: Any, state: Any, slot: Any, link: Any) -> Any:
+def walk_slots(ring, frames, state, slot, link):
     """Hand back what the last batch held, then describe frames in `frames`; returns how many.
 
     struct tpacket2_hdr (linux/if_packet.h).

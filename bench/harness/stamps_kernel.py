@@ -1,9 +1,5 @@
 """The sink's kernel, packet by packet, with the time stamp counter read before and after each."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hopscope.base.kernels.jit import U8, U32, U64, cycles, kernel
 from hopscope.detect.flows.ahead_kernel import SLOTS
 from hopscope.detect.flows.event_kernel import NOT_FOUND
@@ -16,11 +12,9 @@ one of the other two."""
 
 @kernel
 def stamp(
-    reports: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any,
-    ports: Any, shares: Any, limits: Any, overrides: Any, bounds: Any, knobs: Any, told: Any, journal: Any,
-    gone: Any, marked: Any, tally: Any, hashes: Any, path: Any, where: Any, spare: Any, taken: Any,
-    caused: Any,
-) -> None:  # fmt: skip
+    reports, hops, tags, flows, states, pool, rows, bins, edges, ports, shares, limits, overrides, bounds,
+    knobs, told, journal, gone, marked, tally, hashes, path, where, spare, taken, caused,
+):  # fmt: skip
     """Run `update_kernel` for each packet alone: no prefetching ahead of others helps it.
 
     `taken` uint32 [packets]: cycles; `caused` uint8 [packets].
@@ -39,7 +33,7 @@ def stamp(
 
 
 @kernel
-def kind_of(events: Any, evictions: Any, is_new: Any) -> Any:
+def kind_of(events, evictions, is_new):
     """What a packet caused."""
     if events and (evictions or is_new):
         return BOTH
@@ -51,7 +45,7 @@ def kind_of(events: Any, evictions: Any, is_new: Any) -> Any:
 
 
 @kernel
-def nothing(taken: Any) -> None:
+def nothing(taken):
     """What two reads of the counter take, one after the other."""
     for k in range(len(taken)):
         begin = cycles()
@@ -59,6 +53,6 @@ def nothing(taken: Any) -> None:
 
 
 @kernel
-def read(to: Any, at: Any) -> None:
+def read(to, at):
     """The counter, into `to[at]`."""
     to[at] = cycles()

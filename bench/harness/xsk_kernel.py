@@ -1,9 +1,5 @@
 """Descriptors of an AF_XDP socket to the payloads of UDP datagrams, in place."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hopscope.base.kernels.jit import U64, kernel
 from hopscope.capture.ring.report_kernel import datagram
 from hopscope.capture.udp.udp_kernel import put
@@ -13,7 +9,7 @@ _NONE = U64(0)
 
 
 @kernel
-def describe(umem: Any, taken: Any, first: Any, count: Any, frames: Any, port: Any, time_ns: Any) -> Any:
+def describe(umem, taken, first, count, frames, port, time_ns):
     """Describe datagrams to the port, of `count` descriptors from number `first` on; returns how many.
 
     `taken` uint64 [entries, 2]: address, and length with options.
@@ -33,7 +29,7 @@ def describe(umem: Any, taken: Any, first: Any, count: Any, frames: Any, port: A
 
 
 @kernel
-def refill(room: Any, produced: Any, taken: Any, first: Any, count: Any) -> None:
+def refill(room, produced, taken, first, count):
     """Give the chunks of `count` descriptors back, from number `produced` of the fill ring on."""
     for k in range(count):
         address = taken[(first + U64(k)) & (U64(len(taken)) - U64(1)), 0]

@@ -1,7 +1,5 @@
 """Text that a spreadsheet runs, and text that it does not, as cells of CSV: by hand, after OWASP's list."""
 
-from __future__ import annotations
-
 CELLS = [
     ("=1+1", "'=1+1"),
     ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),

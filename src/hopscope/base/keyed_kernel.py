@@ -7,23 +7,19 @@ of 2^32 sets of keys.
 `keys` is a uint64 array that begins with the keys, which are odd and secret (`hash_keys`).
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from .kernels.jit import U64, inlined
 
 HALF = U64(0xFFFFFFFF)
 
 
 @inlined
-def weigh(keys: Any, first: Any, word: Any) -> Any:
+def weigh(keys, first, word):
     """The part of a sum that a word contributes: its halves times the keys `first` and `first + 1`."""
     return (word & HALF) * keys[U64(first)] + (word >> U64(32)) * keys[U64(first + 1)]
 
 
 @inlined
-def spread(total: Any) -> Any:
+def spread(total):
     """Mix the bits of a sum, so that the low bits depend on all bits."""
     total ^= total >> U64(32)
     total *= U64(0xFF51AFD7ED558CCD)

@@ -1,9 +1,5 @@
 """Kernel that describes records of a BPF ring (kernel/bpf/ringbuf.c) as frames, in place."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U8, U32, U64, kernel, load64, order_reads
 from .layout import BUSY, DISCARDED, NOWHERE, RECORD_BYTES, REPORT_HEAD, Mark
 
@@ -15,10 +11,7 @@ _MERGE, _NOWHERE = U64(Mark.MERGE), U64(NOWHERE)
 
 
 @kernel
-def walk(
-    ring: Any, start: Any, end: Any, frames: Any, marks: Any, rows: Any, received: Any, met: Any,
-    epoch_ns: Any, link: Any, done: Any,
-) -> Any:  # fmt: skip
+def walk(ring, start, end, frames, marks, rows, received, met, epoch_ns, link, done):
     """Describe records from position `start` to `end` in `frames`, until these are full or a record is still
     being written; returns their number. Sources are merged before a batch, so all its datagrams with MERGE
     of one source must have the same `received`; the batch ends before one that differs.

@@ -1,7 +1,5 @@
 """Numbers and records shared by the kernels of this package and their counterparts in Python."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

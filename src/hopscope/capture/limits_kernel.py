@@ -1,9 +1,5 @@
 """Allowed sources and rate limit of a datagram, compiled."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U64, kernel
 from ..base.keyed_kernel import spread, weigh
 from .layout import BUCKET_WAYS, Setup
@@ -15,7 +11,7 @@ _IPV4 = U64(0xFFFF)
 
 
 @kernel
-def allowed(ranges: Any, hi: Any, lo: Any) -> Any:
+def allowed(ranges, hi, lo):
     """Whether an address is in sorted, disjoint `ranges`, uint64 [ranges * 4]; without any, all are."""
     count = U64(len(ranges)) // U64(4)
     if count == U64(0):
@@ -35,7 +31,7 @@ def allowed(ranges: Any, hi: Any, lo: Any) -> Any:
 
 
 @kernel
-def take(buckets: Any, setup: Any, hi: Any, lo: Any, now_ns: Any, reports: Any) -> Any:
+def take(buckets, setup, hi, lo, now_ns, reports):
     """Take a datagram with `reports` reports out of its source's bucket; False if the bucket is empty.
 
     A bucket is stored as the time at which it is full again (GCRA). A datagram passes if there is room for

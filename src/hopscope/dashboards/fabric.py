@@ -1,7 +1,5 @@
 """The fabric at a glance: what is wrong now, and where."""
 
-from __future__ import annotations
-
 from .panel import Dashboard, Panel, Plot, Query
 from .queries import (
     AT_NODE,

@@ -1,7 +1,5 @@
 """The dashboard of flows: their latency, their paths, and where they wait."""
 
-from __future__ import annotations
-
 from .panel import Dashboard, Panel, Plot, Query
 from .queries import (
     AT_NODE,

@@ -1,7 +1,5 @@
 """The dashboard of loss and of the collectors' health: which reports do not arrive, and why."""
 
-from __future__ import annotations
-
 from .panel import Dashboard, Panel, Plot, Query
 from .queries import DST, FLOW, PLACE, SECONDS, SRC, events, growth, over_time, points, rate, value
 

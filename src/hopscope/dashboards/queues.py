@@ -1,7 +1,5 @@
 """Ports and queues: heat maps by place and time, microbursts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from .panel import Dashboard, Panel, Plot, Query

@@ -1,7 +1,5 @@
 """Counters of a translator."""
 
-from __future__ import annotations
-
 from ..base.counter import Counter, family, late_kernels
 from ..memory.counter_region import CounterFile
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS

@@ -3,10 +3,6 @@
 Parameters: `mode`: `Hashing`; `tables`: CRC tables, uint32 [rows * 256]; `arena`, `at`, `count`: uint8 bytes,
 and the key's offset and length; `h`: result of `begin`; `params`: a store's header (`stores.params`)."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U32, U64, few, inlined, kernel, load64, mix64
 from .stores import params as place
 
@@ -22,7 +18,7 @@ ROW_CHECKSUM, ROW_COLLECTOR = U64(16), U64(18)
 
 
 @inlined
-def key_hash(arena: Any, at: Any, count: Any, seed: Any) -> Any:
+def key_hash(arena, at, count, seed):
     """64 bits of a key of `count` bytes: MurmurHash3's finaliser over its words, little-endian."""
     h = U64(seed) ^ (U64(count) * LENGTH)
     i = U64(0)
@@ -33,7 +29,7 @@ def key_hash(arena: Any, at: Any, count: Any, seed: Any) -> Any:
 
 
 @kernel
-def crc32(table: Any, row: Any, arena: Any, at: Any, count: Any) -> Any:
+def crc32(table, row, arena, at, count):
     """Reflected CRC-32, start and end inverted, by the table in row `row` of a flat table [rows * 256]."""
     crc = U32(0xFFFFFFFF)
     for i in range(U64(count)):
@@ -43,19 +39,19 @@ def crc32(table: Any, row: Any, arena: Any, at: Any, count: Any) -> Any:
 
 
 @inlined
-def hashed(h: Any, which: Any) -> Any:
+def hashed(h, which):
     """The function `which` of a key whose `key_hash` is `h`: 64 bits, independent of all others."""
     return mix64(U64(h) + (U64(which) + U64(1)) * GOLDEN)
 
 
 @inlined
-def reduce(h: Any, slots: Any) -> Any:
+def reduce(h, slots):
     """A number below `slots` (at most 2^32) from the upper half of 64 random bits, without a division."""
     return ((U64(h) >> U64(32)) * U64(slots)) >> U64(32)
 
 
 @inlined
-def begin(mode: Any, arena: Any, at: Any, count: Any, seed: Any) -> Any:
+def begin(mode, arena, at, count, seed):
     """The part of the hash that the functions below share for one key; 0 if the mode is a CRC.
 
     The mixer is inlined, the CRC is called: a Key-Write report takes 8.9 ns instead of 16.6.
@@ -66,7 +62,7 @@ def begin(mode: Any, arena: Any, at: Any, count: Any, seed: Any) -> Any:
 
 
 @inlined
-def slot(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, copy: Any, slots: Any) -> Any:
+def slot(mode, tables, h, arena, at, count, copy, slots):
     """Slot of copy `copy` (from 0) of a key, below `slots`."""
     if U64(mode) == MIX:
         return reduce(hashed(h, copy), slots)
@@ -74,7 +70,7 @@ def slot(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, copy: 
 
 
 @inlined
-def checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, bits: Any) -> Any:
+def checksum(mode, tables, h, arena, at, count, bits):
     """Checksum of a key, `bits` (8 to 64) wide: never 0, so a slot of zeros matches no key."""
     mask = U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits))
     value = (
@@ -87,7 +83,7 @@ def checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, bi
 
 
 @inlined
-def collector(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, collectors: Any) -> Any:
+def collector(mode, tables, h, arena, at, count, collectors):
     """Collector of a key, below `collectors`."""
     if U64(mode) == MIX:
         return reduce(hashed(h, COLLECTOR), collectors)
@@ -95,14 +91,14 @@ def collector(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, c
 
 
 @kernel
-def _crc_slot(mode: Any, tables: Any, arena: Any, at: Any, count: Any, copy: Any, slots: Any) -> Any:
+def _crc_slot(mode, tables, arena, at, count, copy, slots):
     if U64(mode) == CRC:
         return reduce(crc32(tables, copy, arena, at, count) << U64(32), slots)
     return published(tables, arena, at, count, copy) % U64(slots)
 
 
 @kernel
-def _crc_checksum(mode: Any, tables: Any, arena: Any, at: Any, count: Any) -> Any:
+def _crc_checksum(mode, tables, arena, at, count):
     if U64(mode) == PUBLISHED:
         return published(tables, arena, at, count, U64(256))
     return (crc32(tables, ROW_CHECKSUM + U64(1), arena, at, count) << U64(32)) | crc32(
@@ -111,7 +107,7 @@ def _crc_checksum(mode: Any, tables: Any, arena: Any, at: Any, count: Any) -> An
 
 
 @kernel
-def published(tables: Any, arena: Any, at: Any, count: Any, suffix: Any) -> Any:
+def published(tables, arena, at, count, suffix):
     """CRC32 of the key's bytes in reverse order (it is hashed as a little-endian number), then of the byte
     `suffix`.
 
@@ -127,7 +123,7 @@ def published(tables: Any, arena: Any, at: Any, count: Any, suffix: Any) -> Any:
 
 
 @kernel
-def slots_of(keys: Any, key_bytes: Any, params: Any, tables: Any, slots: Any) -> None:
+def slots_of(keys, key_bytes, params, tables, slots):
     """Slots of consecutive keys, uint64 [keys, copies]."""
     mode = params[place.HASHING]
     for i in range(slots.shape[0]):
@@ -138,7 +134,7 @@ def slots_of(keys: Any, key_bytes: Any, params: Any, tables: Any, slots: Any) ->
 
 
 @kernel
-def checksums_of(keys: Any, key_bytes: Any, params: Any, tables: Any, bits: Any, checksums: Any) -> None:
+def checksums_of(keys, key_bytes, params, tables, bits, checksums):
     """Checksums of consecutive keys, uint64 [keys]."""
     mode = params[place.HASHING]
     for i in range(checksums.shape[0]):
@@ -148,7 +144,7 @@ def checksums_of(keys: Any, key_bytes: Any, params: Any, tables: Any, bits: Any,
 
 
 @kernel
-def collectors_of(keys: Any, key_bytes: Any, params: Any, tables: Any, collectors: Any) -> None:
+def collectors_of(keys, key_bytes, params, tables, collectors):
     """Collectors of consecutive keys, uint64 [keys]."""
     mode = params[place.HASHING]
     for i in range(collectors.shape[0]):

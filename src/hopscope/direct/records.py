@@ -1,7 +1,5 @@
 """Records: routes and reporters of a translator, and the reports that a reporter can retransmit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 ROUTE = np.dtype(

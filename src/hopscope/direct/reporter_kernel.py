@@ -4,10 +4,6 @@ Parameters: `kept`: BUFFERED_REPORT [slots], a report's slot is its number modul
 * width], their payloads; `tally`: uint64 [TALLIES]; `following`: number of the next report.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U8, U16, U32, U64, inlined, kernel
 from ..wire.dta.records import DtaFlag
 from ..wire.records import Link
@@ -21,7 +17,7 @@ ZERO, ONE = U64(0), U64(1)
 
 
 @kernel
-def keep(reports: Any, arena: Any, frames: Any, first: Any, kept: Any, store: Any, tally: Any) -> None:
+def keep(reports, arena, frames, first, kept, store, tally):
     """Keep the payloads of reports with the retransmit flag; `first` is the number of the first report."""
     slots = U64(len(kept))
     width = U64(len(store)) // slots
@@ -44,14 +40,14 @@ def keep(reports: Any, arena: Any, frames: Any, first: Any, kept: Any, store: An
 
 
 @inlined
-def buffered(kept: Any, number: Any) -> Any:
+def buffered(kept, number):
     """Whether a report is still kept."""
     row = kept[number & (U64(len(kept)) - ONE)]
     return row.buffered != U8(0) and row.number == number
 
 
 @kernel
-def answered(answers: Any, following: Any, mask: Any, tries: Any, kept: Any, tally: Any) -> None:
+def answered(answers, following, mask, tries, kept, tally):
     """Process ACKs and NACKs: these make reports due for retransmission.
 
     An answer about a report that was never sent, or is more than half the number space old, is unsolicited.
@@ -90,7 +86,7 @@ def answered(answers: Any, following: Any, mask: Any, tries: Any, kept: Any, tal
 
 
 @kernel
-def collect(following: Any, kept: Any, store: Any, out: Any, frames: Any) -> Any:
+def collect(following, kept, store, out, frames):
     """Write the reports due for retransmission, in order; returns the bytes used."""
     slots = U64(len(kept))
     width = U64(len(store)) // slots

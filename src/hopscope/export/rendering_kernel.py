@@ -14,10 +14,6 @@ bytes before it are written.
 =========== =======================================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U8, U64, kernel
 
 CHOICE, NUMBER, HEXADECIMAL, ADDRESS, NUMBERS, CHOICES = U64(0), U64(1), U64(2), U64(3), U64(4), U64(5)
@@ -35,7 +31,7 @@ MAPPED = U64(0xFFFF)
 
 
 @kernel
-def put_text(out: Any, at: Any, texts: Any, bounds: Any, number: Any) -> Any:
+def put_text(out, at, texts, bounds, number):
     """Write a text before `at`; returns the index of its first byte."""
     first = bounds[number]
     size = bounds[number + U64(1)] - first
@@ -46,7 +42,7 @@ def put_text(out: Any, at: Any, texts: Any, bounds: Any, number: Any) -> Any:
 
 
 @kernel
-def put_number(out: Any, at: Any, value: Any) -> Any:
+def put_number(out, at, value):
     """Write a number in decimal before `at`; returns the index of its first byte."""
     while True:
         at -= U64(1)
@@ -57,7 +53,7 @@ def put_number(out: Any, at: Any, value: Any) -> Any:
 
 
 @kernel
-def put_hexadecimal(out: Any, at: Any, value: Any, digits: Any) -> Any:
+def put_hexadecimal(out, at, value, digits):
     """Write at least `digits` of a number in hexadecimal before `at`; returns the index of its first one."""
     while digits or value:
         at -= U64(1)
@@ -70,7 +66,7 @@ def put_hexadecimal(out: Any, at: Any, value: Any, digits: Any) -> Any:
 
 
 @kernel
-def put_ipv4(out: Any, at: Any, value: Any) -> Any:
+def put_ipv4(out, at, value):
     """Write an IPv4 address before `at`; returns the index of its first byte."""
     for part in range(4):
         if part:
@@ -81,7 +77,7 @@ def put_ipv4(out: Any, at: Any, value: Any) -> Any:
 
 
 @kernel
-def put_ipv6(out: Any, at: Any, high: Any, low: Any) -> Any:
+def put_ipv6(out, at, high, low):
     """Write an IPv6 address before `at` (RFC 5952, section 4: the first longest run of zeros is `::`).
 
     Returns the index of its first byte.
@@ -111,7 +107,7 @@ def put_ipv6(out: Any, at: Any, high: Any, low: Any) -> Any:
 
 
 @kernel
-def put_varint(out: Any, at: Any, value: Any) -> Any:
+def put_varint(out, at, value):
     """Write a varint of protocol buffers before `at`; returns the index of its first byte."""
     size, rest = U64(1), value >> U64(7)
     while rest:
@@ -128,9 +124,7 @@ def put_varint(out: Any, at: Any, value: Any) -> Any:
 
 
 @kernel
-def render(
-    parts: Any, columns: Any, masks: Any, texts: Any, bounds: Any, numbers: Any, ends: Any, out: Any
-) -> Any:
+def render(parts, columns, masks, texts, bounds, numbers, ends, out):
     """Write all rows, which end with `out`; returns the index of their first byte."""
     at = U64(len(out))
     for row in range(masks.shape[1] - 1, -1, -1):

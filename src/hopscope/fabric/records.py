@@ -4,8 +4,6 @@ At every common link rate a byte takes a whole number of ps (20 at 400 Gbit/s), 
 holds 106 days.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

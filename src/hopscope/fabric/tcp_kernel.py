@@ -4,10 +4,7 @@ An event is a packet that reaches a port or a host, a timer that may have expire
 application. Ports use `queueing_kernel.serve_one`: arrivals are in order of time, so queueing is exact.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 from ..base.kernels.jit import U32, U64, kernel
 from .queueing_kernel import serve_one, uniform
@@ -27,7 +24,7 @@ DUPLICATES = 3
 
 
 @kernel
-def push(heap: Any, fill: Any, time: Any, event: Any) -> None:
+def push(heap, fill, time, event):
     """Add an event; events of the same ps are ordered by `event`."""
     at = fill[EVENTS]
     fill[EVENTS] += 1
@@ -41,7 +38,7 @@ def push(heap: Any, fill: Any, time: Any, event: Any) -> None:
 
 
 @kernel
-def drop_first(heap: Any, fill: Any) -> None:
+def drop_first(heap, fill):
     """Remove the earliest event."""
     fill[EVENTS] -= 1
     count = fill[EVENTS]
@@ -62,7 +59,7 @@ def drop_first(heap: Any, fill: Any) -> None:
 
 
 @kernel
-def emit(c: Any, row: Any, segment: Any, is_ack: Any, time: Any, packets: Any, log: Any, fill: Any) -> Any:
+def emit(c, row, segment, is_ack, time, packets, log, fill):
     """Create a packet; returns its row. `is_ack`: 1 for an acknowledgment, whose `segment` is the expected
     one.
     """
@@ -109,7 +106,7 @@ def emit(c: Any, row: Any, segment: Any, is_ack: Any, time: Any, packets: Any, l
 
 
 @kernel
-def set_timer(c: Any, row: Any, deadline: Any, heap: Any, fill: Any) -> None:
+def set_timer(c, row, deadline, heap, fill):
     """Restart the retransmission timer; 0: stop it."""
     c.deadline = deadline
     if deadline > 0 and (c.timer_at == 0 or deadline < c.timer_at):
@@ -118,7 +115,7 @@ def set_timer(c: Any, row: Any, deadline: Any, heap: Any, fill: Any) -> None:
 
 
 @kernel
-def transmit(c: Any, row: Any, segment: Any, time: Any, packets: Any, log: Any, heap: Any, fill: Any) -> None:
+def transmit(c, row, segment, time, packets, log, heap, fill):
     """Send a segment, and measure its round trip unless another is being measured (Karn's algorithm)."""
     at = emit(c, row, segment, 0, time, packets, log, fill)
     push(heap, fill, time, at * KINDS + AT_PORT)
@@ -133,7 +130,7 @@ def transmit(c: Any, row: Any, segment: Any, time: Any, packets: Any, log: Any, 
 
 
 @kernel
-def send_more(c: Any, row: Any, time: Any, limits: Any, packets: Any, log: Any, heap: Any, fill: Any) -> None:
+def send_more(c, row, time, limits, packets, log, heap, fill):
     """Send as many segments as the window and the application allow."""
     allowed = 1
     if c.una > 0:
@@ -145,7 +142,7 @@ def send_more(c: Any, row: Any, time: Any, limits: Any, packets: Any, log: Any, 
 
 
 @kernel
-def update_rtt(c: Any, sample: Any) -> None:
+def update_rtt(c, sample):
     """Update smoothed round-trip time and variation (RFC 6298 2)."""
     if c.srtt == 0:
         c.srtt = sample
@@ -156,9 +153,7 @@ def update_rtt(c: Any, sample: Any) -> None:
 
 
 @kernel
-def on_acknowledgment(
-    c: Any, row: Any, ack: Any, time: Any, limits: Any, packets: Any, log: Any, heap: Any, fill: Any
-) -> None:
+def on_acknowledgment(c, row, ack, time, limits, packets, log, heap, fill):
     """Process an acknowledgment: slow start, congestion avoidance, fast retransmit and recovery (RFC 5681,
     6582).
     """
@@ -205,9 +200,7 @@ def on_acknowledgment(
 
 
 @kernel
-def on_segment(
-    c: Any, row: Any, segment: Any, time: Any, got: Any, packets: Any, log: Any, heap: Any, fill: Any
-) -> None:
+def on_segment(c, row, segment, time, got, packets, log, heap, fill):
     """Process a segment at the receiver: deliver data in order, and acknowledge."""
     got[c.first + segment] = 1
     while c.expected < c.segments + 2 and got[c.first + c.expected] == 1:
@@ -224,9 +217,7 @@ def on_segment(
 
 
 @kernel
-def on_timer(
-    c: Any, row: Any, time: Any, limits: Any, timeouts: Any, packets: Any, log: Any, heap: Any, fill: Any
-) -> None:
+def on_timer(c, row, time, limits, timeouts, packets, log, heap, fill):
     """Process a timer's event: wait on if it was moved, retransmit if it expired (RFC 6298 5.4-5.6)."""
     if time != c.timer_at:
         return
@@ -253,10 +244,7 @@ def on_timer(
 
 
 @kernel
-def on_port(
-    c: Any, row: Any, at: Any, time: Any, limits: Any, paths: Any, got: Any, ports: Any, members: Any,
-    group_at: Any, traces: Any, packets: Any, log: Any, heap: Any, fill: Any,
-) -> None:  # fmt: skip
+def on_port(c, row, at, time, limits, paths, got, ports, members, group_at, traces, packets, log, heap, fill):
     """Process a packet at the port of its stage, or after the last one at its host."""
     packet, record = packets[at], log[at]
     if packet.stage == REPORT_STAGE:
@@ -282,9 +270,9 @@ def on_port(
 
 @kernel
 def run(
-    until: Any, limits: Any, connections: Any, paths: Any, got: Any, ports: Any, members: Any, group_at: Any,
-    traces: Any, packets: Any, log: Any, timeouts: Any, heap: Any, fill: Any,
-) -> Any:  # fmt: skip
+    until, limits, connections, paths, got, ports, members, group_at, traces, packets, log, timeouts, heap,
+    fill,
+):  # fmt: skip
     """Process events before `until` (ps); returns False if an array has no room for the next."""
     max_sends = limits[WINDOW] + 2
     while fill[EVENTS] > 0 and heap[0, 0] < until:

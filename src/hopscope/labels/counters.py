@@ -1,7 +1,5 @@
 """Counters of the process that takes labels."""
 
-from __future__ import annotations
-
 from ..base.counter import Counter, family, late_kernels
 from ..memory.counter_region import CounterFile
 from ..wire.reasons import Reason

@@ -1,9 +1,5 @@
 """The labelling rule of a switch (INT-label, sections 3 and 5), for simulation and software switch."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import I64, U64, inlined
 from .records import EVERY, Chance
 
@@ -17,7 +13,7 @@ HALF, LOW, HIGH_PART, LOW_PART = U64(32), U64(0xFFFFFFFF), U64(11), U64(53)
 
 
 @inlined
-def is_below(random: Any, part: Any, whole: Any) -> Any:
+def is_below(random, part, whole):
     """Whether `random` < part / whole, computed exactly with integers of 128 bits, so that a switch without
     floating point decides the same (`label_rule.h`). `random` is a multiple of 2^-53, `part` and `whole` are
     below 2^63.
@@ -32,9 +28,7 @@ def is_below(random: Any, part: Any, whole: Any) -> Any:
 
 
 @inlined
-def chance_of(
-    count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, table: Any, custom: Any
-) -> Any:
+def chance_of(count, max_hop, elapsed, interval, chance, table, custom):
     """Probability of another label for a packet with `count` labels, `elapsed` after the port's last label;
     for all functions except F3.
     """
@@ -57,19 +51,7 @@ def chance_of(
 
 
 @inlined
-def wants_label(
-    count: Any,
-    now: Any,
-    last: Any,
-    interval: Any,
-    shift: Any,
-    rest: Any,
-    chance: Any,
-    max_hop: Any,
-    random: Any,
-    table: Any,
-    custom: Any,
-) -> Any:
+def wants_label(count, now, last, interval, shift, rest, chance, max_hop, random, table, custom):
     """Whether a port labels a packet that leaves it at `now`; all times are int64 in the same unit.
 
     `count` is INT_num, which starts at `max_hop` for a tracked flow: such a packet is labelled at every

@@ -1,7 +1,5 @@
 """Counters of the process that writes events into the lake."""
 
-from __future__ import annotations
-
 from ..base.counter import Counter
 from ..memory.counter_region import CounterFile
 

@@ -1,7 +1,5 @@
 """Counters of the process that asks devices for names and counters."""
 
-from __future__ import annotations
-
 from ..base.counter import Counter, family
 from ..memory.counter_region import CounterFile
 

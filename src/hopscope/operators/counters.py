@@ -1,7 +1,5 @@
 """Counters of logins, of changes, and of requests that were refused because of their sender, or failed."""
 
-from __future__ import annotations
-
 from ..base.counter import Counter, family
 from ..memory.counter_region import CounterFile
 

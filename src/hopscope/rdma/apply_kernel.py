@@ -1,9 +1,5 @@
 """Execute verbs on memory. No other code writes into a region."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import I64, U8, U64, kernel, load64, move, prefetch, store64
 from .records import Verb, VerbFlag
 
@@ -20,7 +16,7 @@ pages.
 
 
 @kernel
-def apply(verbs: Any, first: Any, last: Any, payload: Any, memory: Any, target: Any) -> Any:
+def apply(verbs, first, last, payload, memory, target):
     """Execute verbs `first` to `last` (excluded) of `target` on its memory, in order; returns the number of
     rejected verbs.
 

@@ -1,7 +1,5 @@
 """Counters of RoCEv2 connections and of the software NIC."""
 
-from __future__ import annotations
-
 from ..base.counter import Counter, family, late_kernels
 from ..memory.counter_region import CounterFile
 from ..wire.reasons import RoceReason

@@ -7,10 +7,6 @@ Parameters: `verbs`: VERB; `payload`: uint8, payload of verbs; `targets`: REMOTE
 and SenderSetup.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import I64, U64, kernel
 from ..wire.roce.records import Opcode
 from .records import Access, Mark, Sender, SenderSetup, Service, Verb, VerbFlag
@@ -39,7 +35,7 @@ UC = U64(Service.UC)
 
 
 @kernel
-def allowed(verb: Any, targets: Any, setup: Any) -> Any:
+def allowed(verb, targets, setup):
     """Whether the peer's memory accepts the verb: a rejected verb would end the connection."""
     kind, target = U64(verb.kind), U64(verb.target)
     if kind == SEND:
@@ -63,7 +59,7 @@ def allowed(verb: Any, targets: Any, setup: Any) -> Any:
 
 
 @kernel
-def place(state: Any, sent: Any, size: Any, length: Any) -> Any:
+def place(state, sent, size, length):
     """Position of `length` contiguous bytes in the ring of bytes, counted from 0.
 
     Without room: a position beyond tail + `size`, which is never valid.
@@ -82,7 +78,7 @@ def place(state: Any, sent: Any, size: Any, length: Any) -> Any:
 
 
 @kernel
-def put_packet(ring: Any, sent: Any, state: Any, setup: Any, opcode: Any, verb: Any, last: Any) -> Any:
+def put_packet(ring, sent, state, setup, opcode, verb, last):
     """Write the common fields of the packet at the tail; returns its row."""
     slot = state[TAIL] % U64(len(ring))
     packet = ring[slot]
@@ -100,7 +96,7 @@ def put_packet(ring: Any, sent: Any, state: Any, setup: Any, opcode: Any, verb: 
 
 
 @kernel
-def put_atomic(verb: Any, targets: Any, ring: Any, sent: Any, state: Any, setup: Any) -> None:
+def put_atomic(verb, targets, ring, sent, state, setup):
     """Write the packet of an atomic operation, or of the empty write after it that carries its immediate
     data.
     """
@@ -119,8 +115,7 @@ def put_atomic(verb: Any, targets: Any, ring: Any, sent: Any, state: Any, setup:
 
 
 @kernel
-def put_part(verb: Any, payload: Any, targets: Any, ring: Any, sent: Any, memory: Any, state: Any,
-             setup: Any) -> Any:  # fmt: skip
+def put_part(verb, payload, targets, ring, sent, memory, state, setup):
     """Write the next packet of a write or message; False if there is no room for its bytes."""
     done, length = state[OFFSET], U64(verb.length)
     part = min(length - done, setup[MTU])
@@ -153,8 +148,7 @@ def put_part(verb: Any, payload: Any, targets: Any, ring: Any, sent: Any, memory
 
 
 @kernel
-def enqueue(verbs: Any, first: Any, count: Any, payload: Any, targets: Any, ring: Any, sent: Any,
-            memory: Any, state: Any, setup: Any) -> Any:  # fmt: skip
+def enqueue(verbs, first, count, payload, targets, ring, sent, memory, state, setup):
     """Turn verbs `first` to `count` (excluded) into packets while there is room; returns the first remaining
     verb.
     """

@@ -6,10 +6,6 @@ REPLAY [pairs * REPLAYS]; `verbs`: VERB; `answers`: ROCE; `notices`: NOTICE; `re
 `fill`: uint64, used rows of each.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
 from ..wire.roce.records import Opcode, RoceFlag
@@ -42,7 +38,7 @@ FIRST, LAST, IMMEDIATE, SEND = U64(1), U64(2), U64(4), U64(8)
 
 
 @kernel
-def shape(operation: Any) -> Any:
+def shape(operation):
     """Bits of a SEND (0 to 5) or WRITE (6 to 11): FIRST, MIDDLE, LAST, LAST_IMM, ONLY, ONLY_IMM."""
     place = operation if operation < U64(6) else operation - U64(6)
     bits = SEND if operation < U64(6) else U64(0)
@@ -56,7 +52,7 @@ def shape(operation: Any) -> Any:
 
 
 @kernel
-def in_message(pair: Any, operation: Any) -> Any:
+def in_message(pair, operation):
     """Check the sequence of FIRST, MIDDLE, LAST and ONLY (9.7.4.1.2)."""
     if operation >= READ_REQUEST:
         return GOOD if U64(pair.progress) == IDLE else BAD_SEQUENCE
@@ -69,7 +65,7 @@ def in_message(pair: Any, operation: Any) -> Any:
 
 
 @kernel
-def region_of(record: Any, regions: Any, length: Any, access: Any) -> Any:
+def region_of(record, regions, length, access):
     """Row of the memory region for `length` bytes at the packet's address, and the reason."""
     row = U64(record.key) & U64(len(regions) - 1)
     region = regions[row]
@@ -85,9 +81,7 @@ def region_of(record: Any, regions: Any, length: Any, access: Any) -> Any:
 
 
 @kernel
-def put_verb(
-    verbs: Any, fill: Any, kind: Any, target: Any, address: Any, length: Any, payload_at: Any
-) -> Any:
+def put_verb(verbs, fill, kind, target, address, length, payload_at):
     """Append one memory operation; returns its row."""
     row = fill[VERBS]
     verb = verbs[row]
@@ -103,7 +97,7 @@ def put_verb(
 
 
 @kernel
-def put_answer(answers: Any, fill: Any, pair: Any, opcode: Any, syndrome: Any, psn: Any) -> Any:
+def put_answer(answers, fill, pair, opcode, syndrome, psn):
     """Append one answer to the peer of a queue pair; returns its row."""
     row = fill[ANSWERS]
     answer = answers[row]
@@ -128,7 +122,7 @@ def put_answer(answers: Any, fill: Any, pair: Any, opcode: Any, syndrome: Any, p
 
 
 @kernel
-def write(record: Any, pair: Any, regions: Any, bits: Any, verbs: Any, fill: Any) -> Any:
+def write(record, pair, regions, bits, verbs, fill):
     """Turn a WRITE packet into a verb; returns the reason (9.7.4.1.3 to 9.7.4.1.6)."""
     payload, mtu = U64(record.payload_bytes), U64(pair.mtu)
     if payload > mtu or (not bits & LAST and payload != mtu):
@@ -156,7 +150,7 @@ def write(record: Any, pair: Any, regions: Any, bits: Any, verbs: Any, fill: Any
 
 
 @kernel
-def send(record: Any, row: Any, pair: Any, where: Any, bits: Any, received: Any, fill: Any) -> Any:
+def send(record, row, pair, where, bits, received, fill):
     """Put a SEND packet into a posted buffer; returns the reason."""
     payload, mtu = U64(record.payload_bytes), U64(pair.mtu)
     if bits & FIRST:
@@ -176,8 +170,7 @@ def send(record: Any, row: Any, pair: Any, where: Any, bits: Any, received: Any,
 
 
 @kernel
-def atomic(record: Any, pair: Any, where: Any, operation: Any, regions: Any, replay: Any, verbs: Any,
-           answers: Any, fill: Any) -> Any:  # fmt: skip
+def atomic(record, pair, where, operation, regions, replay, verbs, answers, fill):
     """Turn an atomic operation into a verb, and an answer whose value `finish` sets; returns the reason
     (9.7.4.1.7).
     """
@@ -207,7 +200,7 @@ def atomic(record: Any, pair: Any, where: Any, operation: Any, regions: Any, rep
 
 
 @kernel
-def notice(record: Any, pair: Any, bits: Any, notices: Any, fill: Any, now_ns: Any) -> None:
+def notice(record, pair, bits, notices, fill, now_ns):
     """Append a notice about a write with immediate data, or a solicited one."""
     row = fill[NOTICES]
     notices[row].time_ns = now_ns
@@ -225,9 +218,9 @@ def notice(record: Any, pair: Any, bits: Any, notices: Any, fill: Any, now_ns: A
 
 
 @kernel
-def request(record: Any, row: Any, pair: Any, where: Any, operation: Any, regions: Any, replay: Any,
-            verbs: Any, answers: Any, notices: Any, received: Any, fill: Any,
-            now_ns: Any) -> Any:  # fmt: skip
+def request(
+    record, row, pair, where, operation, regions, replay, verbs, answers, notices, received, fill, now_ns
+):
     """Process the expected request; returns the reason."""
     if operation == READ_REQUEST or operation > FETCH_ADD:
         return UNKNOWN_OPCODE

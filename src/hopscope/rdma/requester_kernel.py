@@ -4,10 +4,6 @@ Reliable packets stay in the ring of `packets_kernel` until they are acknowledge
 too.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import I64, U64, kernel
 from ..wire.roce.records import Opcode, RoceFlag
 from .packets_kernel import ACKED, ATOMIC, LAST, PARTITION, PEER_HI, PEER_LO, RELIABLE, SERVICE, TAIL, UC
@@ -44,7 +40,7 @@ PSN_MASK = U64(0xFFFFFF)
 
 
 @kernel
-def pick(ring: Any, sent: Any, state: Any, setup: Any, most: Any) -> Any:
+def pick(ring, sent, state, setup, most):
     """Number the packets that may be sent now, up to `most`; returns their count, from the row of NEXT on.
 
     They are contiguous up to the ring's end. Packets of an unreliable requester are released at once.
@@ -82,14 +78,14 @@ def pick(ring: Any, sent: Any, state: Any, setup: Any, most: Any) -> Any:
 
 
 @kernel
-def go_back(state: Any) -> None:
+def go_back(state):
     """Restart sending at the first unacknowledged packet."""
     state[NEXT] = state[ACKED]
     state[ATOMICS] = U64(0)
 
 
 @kernel
-def release(sent: Any, state: Any, until: Any) -> None:
+def release(sent, state, until):
     """Release packets before `until`."""
     at = state[ACKED]
     while at < until:
@@ -104,7 +100,7 @@ def release(sent: Any, state: Any, until: Any) -> None:
 
 
 @kernel
-def nak(syndrome: Any, state: Any) -> None:
+def nak(syndrome, state):
     """Process a NAK, after the packets before its number are released."""
     if syndrome & U64(0xE0) == RNR:
         state[NOT_READY] += U64(1)
@@ -119,7 +115,7 @@ def nak(syndrome: Any, state: Any) -> None:
 
 
 @kernel
-def resynchronise(psn: Any, state: Any) -> None:
+def resynchronise(psn, state):
     """DTA 5.2: the next packet gets the number that the responder expects; lost packets stay lost."""
     psn = U64(psn) & PSN_MASK
     skipped = (state[PSN] + state[NEXT] - psn) & PSN_MASK
@@ -130,7 +126,7 @@ def resynchronise(psn: Any, state: Any) -> None:
 
 
 @kernel
-def unsolicited(packet: Any, syndrome: Any, state: Any) -> None:
+def unsolicited(packet, syndrome, state):
     """Process an answer to a requester that does not request acknowledgments.
 
     A NAK has the expected number. An ACK answers an apparent duplicate, caused by an old NAK that came late:
@@ -147,7 +143,7 @@ def unsolicited(packet: Any, syndrome: Any, state: Any) -> None:
 
 
 @kernel
-def answers(records: Any, sent: Any, state: Any, setup: Any) -> None:
+def answers(records, sent, state, setup):
     """Process the answers to this requester in a batch of parsed packets; other packets are ignored."""
     for i in range(len(records)):
         packet = records[U64(i)]

@@ -4,10 +4,6 @@ A batch takes three passes: `check` makes verbs and answers, `apply_kernel` exec
 puts the results of atomic operations into their answers. A rejected request changes no memory.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
 from ..wire.roce.records import Opcode, RoceFlag
@@ -22,7 +18,7 @@ ACK, CMP_SWAP = U64(Opcode.RC_ACK), U64(Opcode.RC_CMP_SWAP)
 
 
 @kernel
-def known(record: Any, pair: Any) -> Any:
+def known(record, pair):
     """Whether the packet is for this queue pair, from its peer, of its partition and service."""
     if (
         U64(pair.number) != U64(record.queue_pair)
@@ -41,7 +37,7 @@ def known(record: Any, pair: Any) -> Any:
 
 
 @kernel
-def in_turn(record: Any, pair: Any, operation: Any) -> Any:
+def in_turn(record, pair, operation):
     """Whether this is the expected packet: by 9.7.1 for RC; UC continues after a gap with a new message."""
     psn = U64(record.psn) & request_kernel.PSN_MASK
     ahead = (psn - U64(pair.expected_psn)) & request_kernel.PSN_MASK
@@ -59,7 +55,7 @@ def in_turn(record: Any, pair: Any, operation: Any) -> Any:
 
 
 @kernel
-def acknowledge(pair: Any, where: Any, dirty: Any, fill: Any) -> None:
+def acknowledge(pair, where, dirty, fill):
     """Schedule an acknowledgment at the end of the batch, one for all requests until then."""
     if U64(pair.due) == NO:
         dirty[fill[request_kernel.DIRTY]] = where
@@ -68,7 +64,7 @@ def acknowledge(pair: Any, where: Any, dirty: Any, fill: Any) -> None:
 
 
 @kernel
-def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill: Any) -> None:
+def replayed(record, pair, where, replay, answers, fill):
     """Answer a duplicate of an atomic operation with its stored result; a duplicate that is too old gets no
     answer.
     """
@@ -84,8 +80,7 @@ def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill
 
 
 @kernel
-def reject(record: Any, pair: Any, where: Any, operation: Any, reason: Any, replay: Any, answers: Any,
-           dirty: Any, fill: Any) -> None:  # fmt: skip
+def reject(record, pair, where, operation, reason, replay, answers, dirty, fill):
     """Answer a request that is not executed (9.7.5.1, 9.9.3)."""
     if U64(pair.service) == request_kernel.UC:
         pair.progress = request_kernel.IDLE
@@ -115,8 +110,7 @@ def reject(record: Any, pair: Any, where: Any, operation: Any, reason: Any, repl
 
 
 @kernel
-def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answers: Any, notices: Any,
-          received: Any, dirty: Any, fill: Any, counts: Any, now_ns: Any) -> None:  # fmt: skip
+def check(records, pairs, regions, replay, verbs, answers, notices, received, dirty, fill, counts, now_ns):
     """Turn the requests of a batch, in order, into verbs, answers, notices and messages; sets `reason` of
     rejected ones.
 
@@ -164,7 +158,7 @@ def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answe
 
 
 @kernel
-def finish(answers: Any, fill: Any, verbs: Any, replay: Any) -> None:
+def finish(answers, fill, verbs, replay):
     """Put the results of atomic operations into their answers, and store them for duplicates; in order."""
     for i in range(fill[request_kernel.ANSWERS]):
         answer = answers[U64(i)]

@@ -1,9 +1,5 @@
 """Kernel that puts individual reports into datagrams of Telemetry Report 2.0."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U8, U32, U64, kernel
 from ..wire.records import Link
 
@@ -15,14 +11,14 @@ _LINK = U8(Link.UDP_PAYLOAD)
 
 
 @kernel
-def put32(out: Any, at: Any, value: Any) -> None:
+def put32(out, at, value):
     """Write a word in network order."""
     for k in range(4):
         out[at + U64(k)] = U8((value >> U64(24 - 8 * k)) & _BYTE)
 
 
 @kernel
-def pack(arena: Any, frames: Any, out: Any, datagrams: Any, node_id: Any, sequence: Any, most: Any) -> Any:
+def pack(arena, frames, out, datagrams, node_id, sequence, most):
     """Put reports (FRAME [n] of `arena`) into datagrams of at most `most` bytes, or of one longer report;
     returns the number of datagrams.
 

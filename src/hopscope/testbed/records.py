@@ -1,7 +1,5 @@
 """Records and parameters of the testbed's switches."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -6,10 +6,6 @@ Parameters: `buf`: uint8 frame bytes; `frames`: FRAME; `addresses`: HOST_ADDRESS
 int32 [frames].
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import I64, U64, be32, be64, inlined, kernel, mix64
 from ..labels.records import PortCounter
 from ..wire.headers import packet_kernel as packet
@@ -25,7 +21,7 @@ GOLDEN = U64(0x9E3779B97F4A7C15)
 
 
 @inlined
-def addresses_of(buf: Any, ip: Any, version: Any) -> Any:
+def addresses_of(buf, ip, version):
     """(source, destination), two words each, IPv4 as ::ffff:a.b.c.d."""
     if version == SIX:
         source, target = ip + packet.IPV6_SOURCE, ip + packet.IPV6_DESTINATION
@@ -41,7 +37,7 @@ def addresses_of(buf: Any, ip: Any, version: Any) -> Any:
 
 
 @inlined
-def is_part(buf: Any, ip: Any, version: Any) -> Any:
+def is_part(buf, ip, version):
     """Whether an IPv4 packet is a fragment."""
     return version != SIX and (
         packet.get(buf, ip, packet.IPV4_FRAGMENT) != ZERO or packet.get(buf, ip, packet.IPV4_MORE) != ZERO
@@ -49,7 +45,7 @@ def is_part(buf: Any, ip: Any, version: Any) -> Any:
 
 
 @inlined
-def ports_of(buf: Any, ip: Any, version: Any, carried: Any, payload: Any, limit: Any) -> Any:
+def ports_of(buf, ip, version, carried, payload, limit):
     """Source and destination port, 32 bits, of a packet whose `carried` protocol begins at `payload`; 0 for
     protocols without ports, and for fragments, since only the first has them.
     """
@@ -59,7 +55,7 @@ def ports_of(buf: Any, ip: Any, version: Any, carried: Any, payload: Any, limit:
 
 
 @kernel
-def host_of(addresses: Any, high: Any, low: Any) -> Any:
+def host_of(addresses, high, low):
     """Host with this address, int64; -1: none. HOST_ADDRESS rows are sorted by address."""
     first, end = 0, len(addresses)
     while first < end:
@@ -75,7 +71,7 @@ def host_of(addresses: Any, high: Any, low: Any) -> Any:
 
 
 @kernel
-def egress_of(buf: Any, origin: Any, end: Any, addresses: Any, next_hops: Any, choices: Any, at: Any) -> Any:
+def egress_of(buf, origin, end, addresses, next_hops, choices, at):
     """Egress port (row of the registers) of a frame, int64; below 0: -1 - the counter of the drop reason.
 
     All packets of a flow take one path, labelled or not; fragments are hashed by addresses only.
@@ -110,9 +106,7 @@ def egress_of(buf: Any, origin: Any, end: Any, addresses: Any, next_hops: Any, c
 
 
 @kernel
-def route_frames(
-    buf: Any, frames: Any, addresses: Any, next_hops: Any, choices: Any, at: Any, counters: Any, rows: Any
-) -> None:
+def route_frames(buf, frames, addresses, next_hops, choices, at, counters, rows):
     """Egress port of every frame of one ingress port, int32 [frames]; -1: dropped and counted."""
     port = at[INGRESS]
     for i in range(len(frames)):

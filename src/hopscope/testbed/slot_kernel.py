@@ -5,10 +5,6 @@ Offsets are array indices; all numbers are uint64 unless noted.
 `out`.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U64, be16, inlined
 from ..wire.headers.checksum_kernel import ONES_16, copy
 from ..wire.headers.packet_kernel import IPV4_FRAGMENT, SIZE_IPV4, byte, get, word
@@ -30,7 +26,7 @@ EIGHT = U64(8)
 
 
 @inlined
-def replace16(out: Any, ip: Any, place: Any, value: Any) -> None:
+def replace16(out, ip, place, value):
     """Write 16 bits of an IPv4 header, and update its checksum (RFC 1624)."""
     old, check = be16(out, ip + place), be16(out, ip + IPV4_CHECK)
     put16(out, ip + place, value)
@@ -38,7 +34,7 @@ def replace16(out: Any, ip: Any, place: Any, value: Any) -> None:
 
 
 @inlined
-def amend(out: Any, ip: Any, version: Any, protocol: Any, length: Any) -> None:
+def amend(out, ip, version, protocol, length):
     """Set the protocol and the total length in an IP header."""
     if version == label.SIX:
         put16(out, ip + IPV6_PAYLOAD, length - U64(40))
@@ -49,7 +45,7 @@ def amend(out: Any, ip: Any, version: Any, protocol: Any, length: Any) -> None:
 
 
 @inlined
-def put_item(out: Any, to: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any) -> None:
+def put_item(out, to, node, ingress, egress, received, at):
     """Write the port's own item (LABEL_STATE)."""
     waited = at[NOW] - received if received < at[NOW] else label.ZERO
     put32(out, to + label.STATE_DEVICE, node)
@@ -62,10 +58,7 @@ def put_item(out: Any, to: Any, node: Any, ingress: Any, egress: Any, received: 
 
 
 @inlined
-def fit(
-    buf: Any, origin: Any, ip: Any, version: Any, payload: Any, ip_bytes: Any, size: Any, added_bytes: Any,
-    labelled: Any, spare: Any, at: Any,
-) -> Any:  # fmt: skip
+def fit(buf, origin, ip, version, payload, ip_bytes, size, added_bytes, labelled, spare, at):
     """IP bytes of the first fragment if a label adds `added_bytes` to a packet of `ip_bytes`; `ip_bytes`: no
     fragmentation; 0: no label. `size` is the frame's; `spare`: a second slot is free.
 
@@ -91,10 +84,9 @@ def fit(
 
 @inlined
 def label_into(
-    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, payload: Any, end: Any, option: Any,
-    next_: Any, count: Any, ip_bytes: Any, kept_bytes: Any, node: Any, ingress: Any, egress: Any,
-    received: Any, at: Any,
-) -> Any:  # fmt: skip
+    out, to, buf, origin, ip, version, payload, end, option, next_, count, ip_bytes, kept_bytes, node,
+    ingress, egress, received, at,
+):  # fmt: skip
     """Write a packet with the port's label before its others; returns the bytes of the frame. Of the
     IP packet, `kept_bytes` are written; fewer than `ip_bytes` make a first fragment.
     """
@@ -113,9 +105,7 @@ def label_into(
 
 
 @inlined
-def second_fragment(
-    out: Any, to: Any, buf: Any, origin: Any, ip: Any, payload: Any, ip_bytes: Any, kept_bytes: Any
-) -> Any:  # fmt: skip
+def second_fragment(out, to, buf, origin, ip, payload, ip_bytes, kept_bytes):
     """Write the rest after `label_into` as an IPv4 packet without a label (RFC 791); returns the bytes of the
     frame.
     """
@@ -128,10 +118,7 @@ def second_fragment(
 
 
 @inlined
-def restore_into(
-    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, payload: Any, end: Any, removed: Any,
-    next_: Any, ip_bytes: Any,
-) -> Any:  # fmt: skip
+def restore_into(out, to, buf, origin, ip, version, payload, end, removed, next_, ip_bytes):
     """Write a packet without the `removed` bytes of labels after its IP header; returns the bytes of the
     frame.
     """

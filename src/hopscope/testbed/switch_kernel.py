@@ -4,10 +4,6 @@ slots of one egress port.
 Offsets are array indices; all numbers are uint64 unless noted. `route_kernel` has validated the headers.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import I64, U64, be16, inlined, kernel, mix64
 from ..labels.records import EVERY, PortCounter
 from ..labels.rule_kernel import wants_label
@@ -34,14 +30,14 @@ TWO_53 = 9007199254740992.0
 
 
 @inlined
-def drawn(at: Any) -> Any:
+def drawn(at):
     """A random number, 64 bits."""
     at[DRAWN] += label.ONE
     return mix64(at[SEED] + at[DRAWN] * GOLDEN)
 
 
 @inlined
-def is_tracked(buf: Any, ip: Any, version: Any, tracked: Any) -> Any:
+def is_tracked(buf, ip, version, tracked):
     """Whether all switches must label this packet; asked at its first switch."""
     if len(tracked) == 0:
         return False
@@ -57,7 +53,7 @@ def is_tracked(buf: Any, ip: Any, version: Any, tracked: Any) -> Any:
 
 
 @inlined
-def put_flow(out: Any, to: Any, buf: Any, ip: Any, version: Any, next_: Any, inside: Any, limit: Any) -> None:
+def put_flow(out, to, buf, ip, version, next_, inside, limit):
     """Write the flow of a packet (LABEL_FLOW) whose payload begins at `inside`."""
     a, b, c, d = addresses_of(buf, ip, version)
     put8(out, to + label.NEXT, label.FLOW_VERSION)
@@ -71,10 +67,9 @@ def put_flow(out: Any, to: Any, buf: Any, ip: Any, version: Any, next_: Any, ins
 
 @kernel
 def export_block(
-    buf: Any, ip: Any, version: Any, payload: Any, limit: Any, option: Any, next_: Any, number: Any,
-    carried: Any, tracked: Any, wants: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any,
-    exports: Any, lengths: Any,
-) -> Any:  # fmt: skip
+    buf, ip, version, payload, limit, option, next_, number, carried, tracked, wants, node, ingress, egress,
+    received, at, exports, lengths,
+):  # fmt: skip
     """Append a packet's labels to the export: its flow if tracked, the last switch's own label if it `wants`
     one, then the others. Returns the counter of the result.
     """
@@ -102,13 +97,13 @@ def export_block(
 
 
 @inlined
-def is_lost(loss: Any, at: Any) -> Any:
+def is_lost(loss, at):
     """Whether the port's link loses this frame."""
     return loss != label.ZERO and drawn(at) >> U64(32) < loss
 
 
 @inlined
-def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None:
+def filled(lengths, used, length, counters, at):
     """Record a filled slot of the egress port."""
     lengths[used] = length
     counters[at[EGRESS], SENT] += label.ONE
@@ -118,10 +113,9 @@ def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None
 
 @kernel
 def forward_frames(
-    buf: Any, frames: Any, rows: Any, at: Any, interval: Any, last: Any, shift: Any, flag: Any, loss: Any,
-    nodes: Any, numbers: Any, counters: Any, tracked_flows: Any, table: Any, out: Any, slots: Any,
-    lengths: Any, exports: Any, export_lengths: Any,
-) -> Any:  # fmt: skip
+    buf, frames, rows, at, interval, last, shift, flag, loss, nodes, numbers, counters, tracked_flows, table,
+    out, slots, lengths, exports, export_lengths,
+):  # fmt: skip
     """Write the frames for egress port `at[EGRESS]` into its slots, in order; returns the number of filled
     slots.
 

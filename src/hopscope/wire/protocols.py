@@ -1,6 +1,4 @@
 """Names of IP protocols (IANA), as shown and as accepted in queries."""
 
-from __future__ import annotations
-
 NAMES = {1: "icmp", 6: "tcp", 17: "udp", 47: "gre", 58: "icmpv6", 132: "sctp"}
 NUMBERS = {name: number for number, name in NAMES.items()}

@@ -4,8 +4,6 @@
 else about a dialect, so a dialect is only data.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 from .layout import KINDS

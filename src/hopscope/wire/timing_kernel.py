@@ -1,9 +1,5 @@
 """Kernel of clocks: raw times of reports and hops to ns, in place."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U16, U32, U64, inlined, kernel
 from . import versions
 from .records import Carried, Flag, Have
@@ -29,7 +25,7 @@ LARGEST_LATENCY = U64(0xFFFFFFFE)
 
 
 @inlined
-def of_ioam(time: Any, form: Any) -> Any:
+def of_ioam(time, form):
     """Seconds and fraction as ns: PTP in ns, NTP in 2^-32 s, POSIX in us."""
     fraction = time & LOW
     if form == NTP:
@@ -40,13 +36,13 @@ def of_ioam(time: Any, form: Any) -> Any:
 
 
 @inlined
-def scaled(value: Any, unit: Any, largest: Any) -> Any:
+def scaled(value, unit, largest):
     """A value in ns, at most `largest`."""
     return largest if value > largest // unit else value * unit
 
 
 @inlined
-def width_of(bits: Any, layout: Any, times: Any) -> Any:
+def width_of(bits, layout, times):
     """Mask of a timestamp: the clock's, or else its field's: 64 bits in 2.x or if more than 32 are
     used, else 32.
     """
@@ -56,7 +52,7 @@ def width_of(bits: Any, layout: Any, times: Any) -> Any:
 
 
 @inlined
-def take_hop(hop: Any, layout: Any, unit: Any, bits: Any, measured: Any, form: Any) -> Any:
+def take_hop(hop, layout, unit, bits, measured, form):
     """One hop: its latency, from its timestamps if `measured`, and its timestamps. Those of IFA are ns."""
     if layout == IFA:
         return
@@ -91,7 +87,7 @@ def take_hop(hop: Any, layout: Any, unit: Any, bits: Any, measured: Any, form: A
 
 
 @kernel
-def apply_clock(reports: Any, hops: Any, unit: Any, bits: Any, measured: Any, form: Any) -> Any:
+def apply_clock(reports, hops, unit, bits, measured, form):
     """Apply a clock to reports and their hops. `measured`: latency is egress minus ingress time; `form` is
     that of IOAM's timestamps.
     """

@@ -1,7 +1,5 @@
 """Versions of Telemetry Reports and of INT: numbers in records, names, and tables that depend on them."""
 
-from __future__ import annotations
-
 REPORT_VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 """`version` of a REPORT, by name."""
 SFLOW, NETFLOW_9, IPFIX = 105, 109, 110

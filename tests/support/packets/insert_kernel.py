@@ -2,10 +2,6 @@
 (NPT 2).
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from hopscope.base.kernels.jit import U64, be16, few, kernel, load64
 from hopscope.wire.encode.put_int_kernel import put_hop
 from hopscope.wire.headers.checksum_kernel import ONES_16, add_up, changed, copy, folded, halves, updated
@@ -28,9 +24,7 @@ FIRST_ENTROPY_PORT = U64(49_152)
 
 
 @kernel
-def put_stack(
-    out: Any, at: Any, npt: Any, original: Any, setup: Any, hops: Any, first: Any, plans: Any, base: Any
-) -> None:
+def put_stack(out, at, npt, original, setup, hops, first, plans, base):
     """Write shim, header and stack."""
     words, count = plans[base + U64(WORDS)], setup[HOPS]
     length = U64(3) + words * count
@@ -46,10 +40,7 @@ def put_stack(
 
 
 @kernel
-def insert_frame(
-    buf: Any, origin: Any, end: Any, setup: Any, hops: Any, first: Any, plans: Any, base: Any, out: Any,
-    to: Any, room: Any,
-) -> Any:  # fmt: skip
+def insert_frame(buf, origin, end, setup, hops, first, plans, base, out, to, room):
     """Length of the packet at `out[to]` with INT; 0 if it does not fit, LEFT if it cannot carry INT."""
     why, ip, type_, _, _ = ethernet(buf, origin, end, end)
     if why or (type_ != IPV4 and type_ != IPV6):
@@ -111,10 +102,7 @@ def insert_frame(
 
 
 @kernel
-def insert_frames(
-    buf: Any, frames: Any, hops: Any, setup: Any, table: Any, plans: Any, out: Any, offsets: Any, room: Any,
-    lengths: Any, counts: Any,
-) -> None:  # fmt: skip
+def insert_frames(buf, frames, hops, setup, table, plans, out, offsets, room, lengths, counts):
     """Write each frame with INT to `out` at `offsets`, and its length to `lengths`: 0 if it takes more than
     `room` bytes, or than there are.  `counts` of frames are added to: INSERTED, PASSED.
     """

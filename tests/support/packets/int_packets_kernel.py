@@ -1,9 +1,6 @@
 """The INT packets of `int_packets`, written into an arena in one pass; no packet depends on another."""
 
-from __future__ import annotations
-
 from math import exp, log
-from typing import Any
 
 from hopscope.base.kernels.jit import U8, U16, U32, U64, inlined, kernel, mix64
 
@@ -22,13 +19,13 @@ UNIT = 1.0 / (1 << 53)
 
 
 @inlined
-def put16(arena: Any, at: Any, value: Any) -> None:
+def put16(arena, at, value):
     arena[at] = U8(value >> U64(8))
     arena[at + U64(1)] = U8(value)
 
 
 @inlined
-def put32(arena: Any, at: Any, value: Any) -> Any:
+def put32(arena, at, value):
     """Write 32 bits; returns them, for a checksum."""
     arena[at] = U8(value >> U64(24))
     arena[at + U64(1)] = U8(value >> U64(16))
@@ -38,7 +35,7 @@ def put32(arena: Any, at: Any, value: Any) -> Any:
 
 
 @inlined
-def checksum(total: Any) -> Any:
+def checksum(total):
     """Ones' complement of a sum of 32-bit words."""
     total = (total >> U64(32)) + (total & LOW)
     total = (total >> U64(16)) + (total & U64(0xFFFF))
@@ -48,7 +45,7 @@ def checksum(total: Any) -> Any:
 
 
 @inlined
-def popular(random: Any, flows: Any, skew: Any) -> Any:
+def popular(random, flows, skew):
     """A flow, 0 the most popular: a power law's continuous variable on [1, flows + 1), cut to an integer.
 
     `int_packets.popularity` has the probabilities.
@@ -64,9 +61,7 @@ def popular(random: Any, flows: Any, skew: Any) -> Any:
 
 
 @kernel
-def fill(
-    arena: Any, frames: Any, flow: Any, values: Any, quantiles: Any, setup: Any, skew: Any, begin: Any
-) -> None:
+def fill(arena, frames, flow, values, quantiles, setup, skew, begin):
     """Write `len(frames)` packets from arena index `begin` on, at multiples of the stride.
 
     `flow` uint32 [packets] and `values` uint32 [packets * hops * 3] (latency, occupancy, utilisation; path
@@ -141,7 +136,7 @@ def fill(
 
 
 @inlined
-def put_frame(frame: Any, at: Any, length: Any, time_ns: Any) -> None:
+def put_frame(frame, at, length, time_ns):
     """The FRAME record of a packet."""
     frame.offset = at
     frame.time_ns = time_ns
@@ -155,7 +150,7 @@ def put_frame(frame: Any, at: Any, length: Any, time_ns: Any) -> None:
 
 
 @inlined
-def put_tcp(arena: Any, at: Any, ends: Any, sport: Any, dport: Any, number: Any) -> Any:
+def put_tcp(arena, at, ends, sport, dport, number):
     """A TCP header without options and 6 bytes behind it; returns the sum of its words."""
     inner = put32(arena, at, (sport << U64(16)) | dport)
     inner += put32(arena, at + U64(4), number & LOW)

@@ -1,7 +1,5 @@
 """Frames with damage: each mutant follows from the seed and its number alone."""
 
-from typing import Any
-
 from hopscope.base.kernels.jit import U64, be16, kernel, mix64
 
 SPAN = 2048
@@ -13,9 +11,7 @@ _ETHERNET = U64(1)
 
 
 @kernel
-def mutate(
-    arena: Any, at: Any, links: Any, starts: Any, seed: Any, first: Any, out: Any, frames: Any, count: Any
-) -> Any:
+def mutate(arena, at, links, starts, seed, first, out, frames, count):
     """Write mutants number `first` to `first + count`, one behind the other.
 
     arena uint8: the frames to start from, number n in `at[n]` to `at[n + 1]` (uint64), `links` and `starts`

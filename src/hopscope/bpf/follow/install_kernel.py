@@ -1,9 +1,5 @@
 """Copies rows of the detector for the program to watch, and confirms them after all reports on their way."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from ...detect.flows import hop_kernel
@@ -28,7 +24,7 @@ _MIX = U64(0xFF51AFD7ED558CCD)
 
 
 @inlined
-def state_of_flow(flows: Any, f: Any, states: Any) -> Any:
+def state_of_flow(flows, f, states):
     """Hash of the state of flow f that decides about events."""
     flow = flows[f]
     h = flow.path_hash ^ U64(flow.hop_count) ^ (U64(flow.state) << U64(8)) ^ (U64(flow.alarm) << U64(16))
@@ -43,7 +39,7 @@ def state_of_flow(flows: Any, f: Any, states: Any) -> Any:
 
 
 @inlined
-def state_of_port(ports: Any, at: Any) -> Any:
+def state_of_port(ports, at):
     """Hash of the state of a port row that decides about events."""
     row = ports[at]
     stored = U64(row.stored[U64(0)]) ^ (U64(row.stored[U64(1)]) << U64(32))
@@ -51,9 +47,7 @@ def state_of_port(ports: Any, at: Any) -> Any:
 
 
 @inlined
-def install_port(
-    ports: Any, at: Any, limits: Any, base: Any, knobs: Any, k_ports: Any, seen_ports: Any
-) -> Any:
+def install_port(ports, at, limits, base, knobs, k_ports, seen_ports):
     """Let the program watch a port row; returns whether it can."""
     row = ports[at]
     mask = U64(len(ports)) - U64(1)
@@ -98,9 +92,8 @@ def install_port(
 
 @inlined
 def install_flow(
-    flows: Any, f: Any, states: Any, limits: Any, overrides: Any, k_tags: Any, k_flows: Any, k_more: Any,
-    tags: Any, seen: Any, seen_hops: Any, epoch_ns: Any, lost: Any,
-) -> Any:  # fmt: skip
+    flows, f, states, limits, overrides, k_tags, k_flows, k_more, tags, seen, seen_hops, epoch_ns, lost
+):
     """Let the program watch a flow; returns whether it can. Packets of the row's previous flow that are not
     merged are added to `lost`.
     """
@@ -170,10 +163,9 @@ def install_flow(
 
 @kernel
 def install(
-    reports: Any, hops: Any, marks: Any, tags: Any, flows: Any, states: Any, ports: Any, limits: Any,
-    overrides: Any, knobs: Any, k_tags: Any, k_flows: Any, k_more: Any, k_ports: Any, seen: Any,
-    seen_hops: Any, seen_ports: Any, watched: Any, epoch_ns: Any, wanting: Any, lost: Any,
-) -> Any:  # fmt: skip
+    reports, hops, marks, tags, flows, states, ports, limits, overrides, knobs, k_tags, k_flows, k_more,
+    k_ports, seen, seen_hops, seen_ports, watched, epoch_ns, wanting, lost,
+):  # fmt: skip
     """Let the program watch the flows of the reports marked in `wanting`, and their queues, buffers and
     ports; returns the number of rows in `watched`. `lost` is uint64 [1], see `install_flow`.
     """
@@ -224,9 +216,7 @@ def install(
 
 
 @kernel
-def confirm(
-    watched: Any, count: Any, flows: Any, states: Any, ports: Any, k_tags: Any, k_flows: Any, k_ports: Any
-) -> None:
+def confirm(watched, count, flows, states, ports, k_tags, k_flows, k_ports):
     """Let the program compare the rows that it watches, except those that a report on its way has changed."""
     for n in range(count):
         at = watched[n, 0]

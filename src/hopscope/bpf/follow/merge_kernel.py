@@ -1,9 +1,5 @@
 """Brings the program's counts and latest values into the detector's flows, queues, buffers and ports."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, fence, inlined, kernel, order
 from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
 from ...detect.flows.flow_cache_kernel import ROW_WORDS, VERSION, WAY, use_way
@@ -17,7 +13,7 @@ _NOWHERE = U64(NOWHERE)
 
 
 @inlined
-def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any, k_more: Any) -> None:
+def keep_latest(flows, f, states, k_flows, k_more):
     """Copy the program's latest values to a flow of the detector, unless the row is spoiled: the detector may
     not have seen them yet, or may just have processed older reports.
     """
@@ -44,7 +40,7 @@ def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any, k_more: Any) -> N
 
 
 @inlined
-def keep_latest_of_port(ports: Any, at: Any, k_ports: Any) -> None:
+def keep_latest_of_port(ports, at, k_ports):
     """`keep_latest` for a queue, buffer or port."""
     kept, row = k_ports[at], ports[at]
     if kept.touched and not kept.spoiled and kept.state != _ABSENT and kept.key == row.key:
@@ -54,10 +50,7 @@ def keep_latest_of_port(ports: Any, at: Any, k_ports: Any) -> None:
 
 
 @kernel
-def merge_flow(
-    row: Any, way: Any, tags: Any, flows: Any, states: Any, k_flows: Any, k_more: Any, seen: Any,
-    seen_hops: Any, epoch_ns: Any,
-) -> None:  # fmt: skip
+def merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns):
     """Add the program's counts to a flow of the detector; the program must have the same flow in this row.
 
     A report that spoiled a row was passed up, so the detector has its values, or will have them. The program
@@ -97,10 +90,7 @@ def merge_flow(
 
 
 @kernel
-def merge_changing(
-    reports: Any, marks: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_flows: Any, k_more: Any,
-    seen: Any, seen_hops: Any, epoch_ns: Any,
-) -> None:  # fmt: skip
+def merge_changing(reports, marks, tags, flows, states, knobs, k_flows, k_more, seen, seen_hops, epoch_ns):
     """Merge the flows of a batch that the detector may change in ways that the program cannot follow."""
     for k in range(len(reports)):
         i = U64(k)
@@ -117,10 +107,7 @@ def merge_changing(
 
 
 @kernel
-def merge_flows(
-    start: Any, end: Any, tags: Any, flows: Any, states: Any, k_tags: Any, k_flows: Any, k_more: Any,
-    seen: Any, seen_hops: Any, epoch_ns: Any,
-) -> Any:  # fmt: skip
+def merge_flows(start, end, tags, flows, states, k_tags, k_flows, k_more, seen, seen_hops, epoch_ns):
     """Add the program's counts to the flows of rows `start` to `end`. Stop following rows that have a
     different flow now, or whose stored values were pushed. Returns the packets of flows that had left the
     detector's table.
@@ -152,7 +139,7 @@ def merge_flows(
 
 
 @kernel
-def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any, epoch_ns: Any) -> None:
+def merge_ports(start, end, ports, k_ports, seen_ports, epoch_ns):
     """Add the program's counts to rows `start` to `end` of queues, buffers and ports. Stop following rows
     that have a different key now, or whose stored values were pushed.
     """

@@ -1,9 +1,5 @@
 """Ends the comparison of rows that an unusual report may have changed, or that are spoiled."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, inlined, kernel
 from ...detect.flows import hop_kernel
 from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
@@ -18,10 +14,7 @@ _UNUSUAL = U64(Mark.UNUSUAL)
 
 
 @kernel
-def forget(
-    reports: Any, hops: Any, marks: Any, tags: Any, flows: Any, ports: Any, knobs: Any,
-    k_tags: Any, k_flows: Any, k_ports: Any,
-) -> None:  # fmt: skip
+def forget(reports, hops, marks, tags, flows, ports, knobs, k_tags, k_flows, k_ports):
     """Stop the program from comparing rows that unusual reports may have changed."""
     for k in range(len(reports)):
         i = U64(k)
@@ -46,7 +39,7 @@ def forget(
 
 
 @inlined
-def refresh_port(ports: Any, at: Any, k_ports: Any) -> Any:
+def refresh_port(ports, at, k_ports):
     """Copy the program's latest value to a row of the detector; make the program's row ABSENT if it is
     spoiled or has another key now. Returns whether the program follows the row.
     """
@@ -58,9 +51,9 @@ def refresh_port(ports: Any, at: Any, k_ports: Any) -> Any:
 
 @kernel
 def drop_spoiled(
-    reports: Any, hops: Any, tags: Any, flows: Any, states: Any, ports: Any, knobs: Any, k_tags: Any,
-    k_flows: Any, k_more: Any, k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any, wanting: Any,
-) -> Any:  # fmt: skip
+    reports, hops, tags, flows, states, ports, knobs, k_tags, k_flows, k_more, k_ports, seen, seen_hops,
+    epoch_ns, wanting,
+):  # fmt: skip
     """For the flows of these reports, make rows ABSENT that the program can no longer follow, and merge their
     counts. Other rows of the detector get the program's latest values back, since the detector has
     overwritten them with values of older reports. `wanting` (uint8 [n]) gets 1 for each report of which the

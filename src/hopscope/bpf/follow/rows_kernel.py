@@ -1,9 +1,5 @@
 """Finds the rows of the detector and of the program that correspond, and the rows that a report is about."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...detect.flows import hop_kernel
@@ -17,13 +13,13 @@ _MANY = 128
 
 
 @inlined
-def state_at(flows: Any, f: Any, h: Any) -> Any:
+def state_at(flows, f, h):
     """Index of the state of hop h of flow f, or NOT_FOUND."""
     return hop_at(f, h, U64(flows[f].pool_block), U64(len(flows)) * INLINE)
 
 
 @inlined
-def kept_hop(kept: Any, k_more: Any, h: Any) -> Any:
+def kept_hop(kept, k_more, h):
     """Hop h of a flow in the program's tables."""
     if h < INLINE:
         return kept.hops[h]
@@ -31,7 +27,7 @@ def kept_hop(kept: Any, k_more: Any, h: Any) -> Any:
 
 
 @inlined
-def common_hops(flow: Any, kept: Any) -> Any:
+def common_hops(flow, kept):
     """Number of hops at the same places in a flow of the detector and in that of the program."""
     count = min(U64(flow.hop_count), U64(kept.hop_count))
     if count > INLINE and U64(flow.pool_block) != U64(kept.block) + U64(1):
@@ -40,7 +36,7 @@ def common_hops(flow: Any, kept: Any) -> Any:
 
 
 @inlined
-def same_flow(flows: Any, f: Any, k_flows: Any) -> Any:
+def same_flow(flows, f, k_flows):
     """Whether the program has flow f in the same row."""
     flow = flows[f]
     row = k_flows[f]
@@ -55,7 +51,7 @@ def same_flow(flows: Any, f: Any, k_flows: Any) -> Any:
 
 
 @inlined
-def find_reported(tags: Any, flows: Any, reports: Any, i: Any, knobs: Any) -> Any:
+def find_reported(tags, flows, reports, i, knobs):
     """(row, way) of the flow of report i in the detector's table; way NOT_FOUND if the table does not have
     it.
     """
@@ -65,7 +61,7 @@ def find_reported(tags: Any, flows: Any, reports: Any, i: Any, knobs: Any) -> An
 
 
 @inlined
-def remove_flow(f: Any, k_tags: Any, k_flows: Any) -> None:
+def remove_flow(f, k_tags, k_flows):
     """Stop the program from comparing this flow."""
     k_flows[f].state = _ABSENT
     row = f // WAY
@@ -73,7 +69,7 @@ def remove_flow(f: Any, k_tags: Any, k_flows: Any) -> None:
 
 
 @kernel
-def locate_port(ports: Any, key: Any, knobs: Any) -> Any:
+def locate_port(ports, key, knobs):
     """Row of a key in the detector's table, or NOT_FOUND."""
     mask = U64(len(ports)) - U64(1)
     at = spread(weigh(knobs, 0, key)) & mask
@@ -87,7 +83,7 @@ def locate_port(ports: Any, key: Any, knobs: Any) -> Any:
 
 
 @inlined
-def key_of_value(hop: Any, have: Any, node: Any, which: Any, knobs: Any) -> Any:
+def key_of_value(hop, have, node, which, knobs):
     """Key of a hop's queue (0), egress port (1), buffer (2) or congested queue (3); 0: it has none."""
     port = U64(hop.egress_port) if have & hop_kernel.PORTS else NO_PORT
     if which == 0 and have & hop_kernel.OCCUPANCY:

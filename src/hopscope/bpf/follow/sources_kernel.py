@@ -1,9 +1,5 @@
 """Sequence numbers of sources: the sources that the program follows, and its counts for them (`merged`)."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...detect.flows.source_table_kernel import WINDOW, hash_source, numbering_node
 from ...wire.records import Flag
@@ -28,7 +24,7 @@ MERGED = 4
 
 
 @kernel
-def set_numbered(reports: Any, marks: Any) -> None:
+def set_numbered(reports, marks):
     """Mark the reports whose numbers the program has checked."""
     for k in range(len(reports)):
         r = reports[U64(k)]
@@ -37,7 +33,7 @@ def set_numbered(reports: Any, marks: Any) -> None:
 
 
 @inlined
-def is_source(sources: Any, at: Any, k_sources: Any) -> Any:
+def is_source(sources, at, k_sources):
     """Whether the program has the source of the detector's row in the same row."""
     s = sources[at]
     k = k_sources[at]
@@ -51,9 +47,7 @@ def is_source(sources: Any, at: Any, k_sources: Any) -> Any:
 
 
 @kernel
-def merge_source(
-    sources: Any, at: Any, k_sources: Any, merged: Any, received: Any, came_up: Any, epoch_ns: Any
-) -> None:
+def merge_source(sources, at, k_sources, merged, received, came_up, epoch_ns):
     """Add the reports in sequence up to `received` to a source of the detector.
 
     `came_up`: the detector has seen all reports that were passed up before them. If `merge_sources` was
@@ -98,9 +92,7 @@ def merge_source(
 
 
 @kernel
-def merge_marked(
-    marks: Any, rows: Any, received: Any, count: Any, sources: Any, k_sources: Any, merged: Any, epoch_ns: Any
-) -> None:
+def merge_marked(marks, rows, received, count, sources, k_sources, merged, epoch_ns):
     """Merge the sources of those datagrams of a batch whose numbers the detector must check."""
     for k in range(count):
         if U64(marks[k]) & U64(Mark.MERGE):
@@ -108,9 +100,7 @@ def merge_marked(
 
 
 @kernel
-def install_sources(
-    reports: Any, at_source: Any, sources: Any, knobs: Any, k_sources: Any, merged: Any
-) -> None:  # fmt: skip
+def install_sources(reports, at_source, sources, knobs, k_sources, merged):
     """Let the program follow the sequence numbers of these reports' sources. `at_source`, uint32 [frames]:
     row of the source if the program follows it already, else NOWHERE.
     """
@@ -151,7 +141,7 @@ def install_sources(
 
 
 @kernel
-def merge_sources(sources: Any, k_sources: Any, merged: Any, epoch_ns: Any) -> None:
+def merge_sources(sources, k_sources, merged, epoch_ns):
     """Merge all sources; stop following those that are silent, or whose row has another source now."""
     for k in range(len(sources)):
         at = U64(k)

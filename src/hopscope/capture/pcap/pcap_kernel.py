@@ -1,9 +1,5 @@
 """The walk over records of a capture file, compiled: the twin of `format.walk_plain`."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be32, kernel
 from ..layout import MAX_RECORD, Block, Clock, Walk
 
@@ -16,7 +12,7 @@ _SECOND = 1_000_000_000
 
 
 @kernel
-def le32(buf: Any, at: Any) -> Any:
+def le32(buf, at):
     """Little-endian 32 bits at index `at` (uint64), as uint64."""
     return (
         U64(buf[at])
@@ -27,7 +23,7 @@ def le32(buf: Any, at: Any) -> Any:
 
 
 @kernel
-def word(buf: Any, at: Any, big: Any) -> Any:
+def word(buf, at, big):
     """32 bits in the file's byte order."""
     if big:
         return be32(buf, at)
@@ -35,7 +31,7 @@ def word(buf: Any, at: Any, big: Any) -> Any:
 
 
 @kernel
-def to_ns(ticks: Any, clock: Any, scale: Any, offset_ns: Any) -> Any:
+def to_ns(ticks, clock, scale, offset_ns):
     """Ticks as ns, uint64; see `format.to_ns`."""
     if clock == _MULTIPLY:
         return ticks * scale + offset_ns
@@ -51,7 +47,7 @@ def to_ns(ticks: Any, clock: Any, scale: Any, offset_ns: Any) -> Any:
 
 
 @kernel
-def put(frame: Any, offset: Any, time_ns: Any, length: Any, wire_length: Any, link: Any) -> None:
+def put(frame, offset, time_ns, length, wire_length, link):
     """Fill one FRAME."""
     frame.offset = offset
     frame.time_ns = time_ns
@@ -65,7 +61,7 @@ def put(frame: Any, offset: Any, time_ns: Any, length: Any, wire_length: Any, li
 
 
 @kernel
-def is_magic(first: Any) -> Any:
+def is_magic(first):
     """Whether a pcap file begins with these 32 bits, read as big-endian: see `format`."""
     return (
         first == U64(0xA1B2C3D4)
@@ -76,7 +72,7 @@ def is_magic(first: Any) -> Any:
 
 
 @kernel
-def walk_pcap(buf: Any, at: Any, end: Any, big: Any, interfaces: Any, frames: Any) -> Any:
+def walk_pcap(buf, at, end, big, interfaces, frames):
     """Index records of a pcap: number of frames, where it stopped, and why (Walk)."""
     at, end = U64(at), U64(end)
     scale, link = interfaces[0].scale, interfaces[0].link
@@ -98,7 +94,7 @@ def walk_pcap(buf: Any, at: Any, end: Any, big: Any, interfaces: Any, frames: An
 
 
 @kernel
-def packet(buf: Any, at: Any, kind: Any, length: Any, big: Any, interfaces: Any, frame: Any) -> Any:
+def packet(buf, at, kind, length, big, interfaces, frame):
     """Fill the frame of one packet block; FULL if that worked."""
     simple = kind == U64(_B_SIMPLE)
     if length < (U64(16) if simple else U64(32)):
@@ -132,7 +128,7 @@ def packet(buf: Any, at: Any, kind: Any, length: Any, big: Any, interfaces: Any,
 
 
 @kernel
-def walk_pcapng(buf: Any, at: Any, end: Any, big: Any, interfaces: Any, frames: Any) -> Any:
+def walk_pcapng(buf, at, end, big, interfaces, frames):
     """Index blocks of one section of a pcapng: number of frames, where it stopped, and why (Walk)."""
     at, end, count = U64(at), U64(end), 0
     while count < len(frames):

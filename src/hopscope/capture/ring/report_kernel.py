@@ -1,9 +1,5 @@
 """Finds payloads of UDP datagrams in blocks of a receive ring, in place; compiled."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from ...wire.headers.packet_kernel import IPV4, IPV6, MAPPED, NONE, is_tag
 from ...wire.records import Link
@@ -25,7 +21,7 @@ _IPV4_BYTES, _IPV6_BYTES = U64(20), U64(40)
 
 
 @inlined
-def datagram(ring: Any, start: Any, end: Any, port: Any) -> Any:
+def datagram(ring, start, end, port):
     """(payload, its bytes, source high, source low, source port) of an Ethernet frame with a whole UDP
     datagram to `port`; payload 0 for anything else, source 0 without an IP header.
     """
@@ -58,8 +54,7 @@ def datagram(ring: Any, start: Any, end: Any, port: Any) -> Any:
 
 
 @kernel
-def walk_reports(ring: Any, frames: Any, setup: Any, state: Any, ranges: Any, buckets: Any, limits: Any,
-                 now_ns: Any) -> Any:  # fmt: skip
+def walk_reports(ring, frames, setup, state, ranges, buckets, limits, now_ns):
     """Hand back what the last batch held, then describe datagrams in `frames` until they are full, or enough
     blocks are held, or nothing is ready; returns how many.
 

@@ -2,10 +2,6 @@
 compiled.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined, kernel, load64, move, order, order_reads, prefetch_read, store64
 from ..layout import VNET_BYTES, BlockAt, PacketAt, Ring, RingSetup
 from ..pcap.pcap_kernel import le32
@@ -35,13 +31,13 @@ that another processor wrote take 22 ns each, and 45 ns without; of 1500 bytes 4
 
 
 @kernel
-def le16(buf: Any, at: Any) -> Any:
+def le16(buf, at):
     """Little-endian 16 bits at index `at` (uint64), as uint64."""
     return U64(buf[at]) | (U64(buf[at + U64(1)]) << U64(8))
 
 
 @kernel
-def hand_back(ring: Any, setup: Any, state: Any) -> None:
+def hand_back(ring, setup, state):
     """Give the blocks that were read back to the kernel, the oldest first."""
     while state[_DONE]:
         base = state[_HELD] * setup[_BLOCK_BYTES]
@@ -54,7 +50,7 @@ def hand_back(ring: Any, setup: Any, state: Any) -> None:
 
 
 @kernel
-def begin_block(ring: Any, setup: Any, state: Any) -> Any:
+def begin_block(ring, setup, state):
     """Begin the next block if none is; False if it is not ready, or enough are held."""
     if state[_AT]:
         return True
@@ -69,7 +65,7 @@ def begin_block(ring: Any, setup: Any, state: Any) -> Any:
 
 
 @kernel
-def leave_block(setup: Any, state: Any, at: Any, left: Any) -> None:
+def leave_block(setup, state, at, left):
     """Continue at `at` next time; without packets left, with the next block."""
     state[_AT], state[_LEFT] = at, left
     if left == U64(0):
@@ -79,7 +75,7 @@ def leave_block(setup: Any, state: Any, at: Any, left: Any) -> None:
 
 
 @kernel
-def put_back(ring: Any, start: Any, tag: Any) -> None:
+def put_back(ring, start, tag):
     """Move a frame's MAC addresses 4 bytes ahead of `start`, and write the tag (TPID, TCI) after them."""
     for i in range(12):
         ring[start - _TAG + U64(i)] = ring[start + U64(i)]
@@ -88,7 +84,7 @@ def put_back(ring: Any, start: Any, tag: Any) -> None:
 
 
 @kernel
-def complete(ring: Any, start: Any, length: Any) -> Any:
+def complete(ring, start, length):
     """Complete an offloaded checksum; 1 if there was one.
 
     The virtio_net_hdr before the frame says where (csum_start, csum_offset). The field holds the sum
@@ -120,7 +116,7 @@ def complete(ring: Any, start: Any, length: Any) -> Any:
 
 
 @inlined
-def packet_at(ring: Any, at: Any, end: Any) -> Any:
+def packet_at(ring, at, end):
     """(bytes to the next packet, start of the frame, its bytes, whether all of it is there and in its block)
     of the packet at `at`, in a block that ends at `end`; what comes AHEAD is prefetched.
     """
@@ -133,19 +129,19 @@ def packet_at(ring: Any, at: Any, end: Any) -> Any:
 
 
 @inlined
-def outgoing(ring: Any, at: Any) -> Any:
+def outgoing(ring, at):
     """Whether this machine sent the packet at `at`."""
     return U64(ring[at + _KIND]) == _OUTGOING
 
 
 @inlined
-def time_of(ring: Any, at: Any) -> Any:
+def time_of(ring, at):
     """When the kernel had the packet at `at`, in ns since 1970."""
     return le32(ring, at + _SECONDS) * _SECOND + le32(ring, at + _NANOSECONDS)
 
 
 @kernel
-def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
+def walk(ring, frames, setup, state, link):
     """Hand back what the last batch held, then describe frames in `frames` until they are full, or enough
     blocks are held, or nothing is ready; returns how many.
 
@@ -189,7 +185,7 @@ def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
 
 
 @kernel
-def close_gaps(ring: Any, places: Any, lengths: Any) -> Any:
+def close_gaps(ring, places, lengths):
     """Move frames and their lengths ahead over those of length 0, in order; how many are left."""
     kept = 0
     for i in range(len(lengths)):

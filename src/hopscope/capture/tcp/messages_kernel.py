@@ -1,9 +1,5 @@
 """Finds the messages of IPFIX in the bytes of a TCP connection (RFC 7011 10.4.3)."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, kernel
 from ...wire.ipfix import layout
 
@@ -17,7 +13,7 @@ header of a message: then nothing after it can be read.
 
 
 @kernel
-def split_messages(buf: Any, at: Any, end: Any, offset: Any, frames: Any, count: Any) -> Any:
+def split_messages(buf, at, end, offset, frames, count):
     """Describe the whole messages from `at` on in `frames`, after `count` of them; `offset` is added to each
     place. Returns (where the next message begins, number of frames, why it ended).
     """

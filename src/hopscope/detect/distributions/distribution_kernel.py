@@ -17,10 +17,6 @@ key replaces one of CANDIDATES rows that its hash selects: a silent row, else a 
 most candidates (see `find_worst`). Hash keys are secret, so no sender can choose the candidates.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import I64, U8, U16, U32, U64, highest_bit, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried, Flag, Have, IntFlag, Mode
@@ -60,21 +56,21 @@ MAX_LATENCY = U64(records.MAX_LATENCY)
 
 
 @inlined
-def log_bin(value: Any) -> Any:
+def log_bin(value):
     """Bin of a value, uint64: four per octave, one per value below 8; the last one is unbounded."""
     at = log_bin_of_32(value)
     return at if at < LAST_BIN else LAST_BIN
 
 
 @inlined
-def log_bin_of_32(value: Any) -> Any:
+def log_bin_of_32(value):
     """`log_bin` of a value of 32 bits, which is never in the last bin."""
     shift = highest_bit(value | U64(4)) - U64(2)
     return (shift << U64(2)) + (value >> shift)
 
 
 @inlined
-def edge_bin(edges: Any, measure: Any, value: Any) -> Any:
+def edge_bin(edges, measure, value):
     """The first bin whose upper edge is not below a value: a binary search without a branch."""
     at = measure * WIDTH
     low = U64(0)
@@ -86,7 +82,7 @@ def edge_bin(edges: Any, measure: Any, value: Any) -> Any:
 
 
 @inlined
-def bin_of(edges: Any, measure: Any, value: Any) -> Any:
+def bin_of(edges, measure, value):
     """Bin of a value of a Measure, all uint64."""
     if edges[FLAGS + measure]:
         return log_bin(value)
@@ -94,21 +90,19 @@ def bin_of(edges: Any, measure: Any, value: Any) -> Any:
 
 
 @inlined
-def queue_key(node: Any, port: Any, queue: Any) -> Any:
+def queue_key(node, port, queue):
     """Key of a row; `port` is NO_PORT if it is not known."""
     return USED | (queue << U64(48)) | (port << U64(32)) | node
 
 
 @inlined
-def home_of(rows: Any, key: Any, keys: Any) -> Any:
+def home_of(rows, key, keys):
     """First row at which a key may be."""
     return spread(weigh(keys, 0, key)) & (U64(len(rows)) - U64(1))
 
 
 @kernel
-def add_queue(
-    rows: Any, bins: Any, key: Any, network: Any, now: Any, keys: Any, tally: Any, evictions: Any
-) -> Any:
+def add_queue(rows, bins, key, network, now, keys, tally, evictions):
     """Row of a key, created if the key is new; NOT_FOUND: no row could be replaced.
 
     Replaced rows are counted in `tally[evictions]`.
@@ -152,7 +146,7 @@ def add_queue(
 
 
 @kernel
-def find_worst(rows: Any, home: Any, owner: Any, now: Any) -> Any:
+def find_worst(rows, home, owner, now):
     """Row to replace with a new row of `owner`, for a search that begins at `home`; NOT_FOUND: none.
 
     A silent candidate is replaced first. Else let N be the candidates that `owner` would have with the new
@@ -182,7 +176,7 @@ def find_worst(rows: Any, home: Any, owner: Any, now: Any) -> Any:
 
 
 @kernel
-def rows_of(rows: Any, home: Any, count: Any, owner: Any) -> Any:
+def rows_of(rows, home, count, owner):
     """Number of rows that belong to `owner`, among `count` rows from `home` on."""
     mask = U64(len(rows)) - U64(1)
     found = U64(0)
@@ -193,9 +187,7 @@ def rows_of(rows: Any, home: Any, count: Any, owner: Any) -> Any:
 
 
 @inlined
-def slot_of(
-    rows: Any, bins: Any, key: Any, hint: Any, network: Any, now: Any, keys: Any, tally: Any, evictions: Any
-) -> Any:
+def slot_of(rows, bins, key, hint, network, now, keys, tally, evictions):
     """Row of a key: the row `hint` (any row) if it has the key, else the row that is found or created.
 
     NOT_FOUND: no row could be replaced; the caller counts this.
@@ -206,7 +198,7 @@ def slot_of(
 
 
 @inlined
-def count_value(rows: Any, bins: Any, slot: Any, metric: Any, at: Any, value: Any) -> None:
+def count_value(rows, bins, slot, metric, at, value):
     """Count a value in bin `at` of a metric."""
     row = rows[slot]
     bins[(slot * EACH + metric) * WIDTH + at] += U64(1)
@@ -217,10 +209,7 @@ def count_value(rows: Any, bins: Any, slot: Any, metric: Any, at: Any, value: An
 
 
 @inlined
-def count_hop(
-    rows: Any, bins: Any, edges: Any, slot: Any, have: Any,
-    latency: Any, occupancy: Any, utilization: Any, now: Any,
-) -> None:  # fmt: skip
+def count_hop(rows, bins, edges, slot, have, latency, occupancy, utilization, now):
     """Count the values of a hop: `have` has a bit for each Measure. Values are uint64 below NO_VALUE."""
     rows[slot].last_ns = now
     if have & HAS_LATENCY:
@@ -232,7 +221,7 @@ def count_hop(
 
 
 @inlined
-def count_path(rows: Any, bins: Any, edges: Any, latency: Any, now: Any) -> None:
+def count_path(rows, bins, edges, latency, now):
     """Count the end-to-end latency of a packet, in row 0."""
     row = rows[U64(0)]
     if row.last_ns == 0:
@@ -261,7 +250,7 @@ CARRIED_NODE = U64(Carried.NODE_ID)
 
 
 @inlined
-def measured(have: Any) -> Any:
+def measured(have):
     """Bits of Measure that a hop has, from its fields that are present and not null."""
     return (
         U64(have & HAVE_LATENCY != U64(0)) << LATENCY
@@ -271,10 +260,7 @@ def measured(have: Any) -> Any:
 
 
 @inlined
-def count_hop_at(
-    hops: Any, at: Any, own: Any, network: Any, now: Any,
-    rows: Any, bins: Any, edges: Any, keys: Any, tally: Any,
-) -> Any:  # fmt: skip
+def count_hop_at(hops, at, own, network, now, rows, bins, edges, keys, tally):
     """Count hop `at`; its node is `own` if it carries no id. Returns (latency, 1 if it has a latency)."""
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
@@ -297,7 +283,7 @@ def count_hop_at(
 
 
 @kernel
-def count_batch(reports: Any, hops: Any, rows: Any, bins: Any, edges: Any, keys: Any, tally: Any) -> None:
+def count_batch(reports, hops, rows, bins, edges, keys, tally):
     """Count all hops of accepted reports, and the end-to-end latency of whole paths.
 
     Paths, and the report's own hop in them, are as in `flows.slow_path_kernel.take_report`.

@@ -24,10 +24,7 @@ LOW_48 = U64(0xFFFFFFFFFFFF)
 
 
 @kernel
-def hold(
-    frames: Any, words: Any, arena: Any, reports: Any, data: Any, numbers: Any, first: Any, position: Any,
-    limit: Any, high: Any, dialect: Any,
-) -> Any:  # fmt: skip
+def hold(frames, words, arena, reports, data, numbers, first, position, limit, high, dialect):
     """Copy frames from the row `first` on to `position` (bytes written so far), but not beyond `limit`.
 
     Returns the row of the first frame that did not fit, and the new position. If all frames fit, that row is

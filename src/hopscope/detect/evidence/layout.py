@@ -1,7 +1,5 @@
 """Layout of datagrams in a ring, and of a datagram's number."""
 
-from __future__ import annotations
-
 LINE = 64
 """Datagrams begin at multiples of this, bytes."""
 HEAD = 48

@@ -17,10 +17,6 @@ for 12 hops.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined, prefetch
 from .event_kernel import NOT_FOUND, hash_report
 from .flow_cache_kernel import INLINE, POOL, ROW_WORDS, WAY, hop_at, match, tag_of
@@ -37,7 +33,7 @@ SLOT = SLOTS - U64(1)
 
 
 @inlined
-def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
+def prefetch_row(reports, i, tags, hashes, keys):
     """Hash the flow of report i, and prefetch its row of tags."""
     hashed = hash_report(reports, i, keys)
     prefetch(tags, (hashed & (U64(len(tags)) // ROW_WORDS - U64(1))) * ROW_WORDS, U64(0))
@@ -45,7 +41,7 @@ def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> Non
 
 
 @inlined
-def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hashes: Any) -> None:
+def prefetch_flow(reports, i, tags, flows, states, hashes):
     """Find the way of report i by its tag, and prefetch the flow and its hops."""
     hashed = hashes[i & SLOT]
     row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
@@ -60,7 +56,7 @@ def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hash
 
 
 @inlined
-def prefetch_ports(reports: Any, i: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any) -> None:
+def prefetch_ports(reports, i, tags, flows, states, ports, hashes):
     """Prefetch the queues and egress ports that the hops of report i's flow had last, and its later hops."""
     way = hashes[SLOTS + (i & SLOT)]
     if way != NOT_FOUND:
@@ -78,9 +74,7 @@ def prefetch_ports(reports: Any, i: Any, tags: Any, flows: Any, states: Any, por
 
 
 @inlined
-def prefetch_first(
-    reports: Any, first: Any, tags: Any, flows: Any, states: Any, hashes: Any, keys: Any
-) -> None:
+def prefetch_first(reports, first, tags, flows, states, hashes, keys):
     """Prefetch for report `first` what earlier calls of `prefetch_next` would have prefetched."""
     total = U64(len(reports))
     for k in range(first, min(first + U64(2) * AHEAD, total)):
@@ -90,9 +84,7 @@ def prefetch_first(
 
 
 @inlined
-def prefetch_next(
-    reports: Any, i: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any, keys: Any
-) -> None:
+def prefetch_next(reports, i, tags, flows, states, ports, hashes, keys):
     """Before every AHEADth report: prefetch the ports of the next AHEAD reports, the flows of the AHEAD
     reports after them, and the rows of tags of the AHEAD reports after those.
     """

@@ -14,10 +14,6 @@
 The owner of an event stream (journal or pipeline) writes `sequence` and `shard`, not the kernels.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
@@ -65,13 +61,13 @@ KNOBS = KEYS + 2
 
 
 @inlined
-def pack_l4(sport: Any, dport: Any, proto: Any, ip_version: Any) -> Any:
+def pack_l4(sport, dport, proto, ip_version):
     """Ports, protocol and IP version of a 5-tuple in one word."""
     return U64(sport) | (U64(dport) << U64(16)) | (U64(proto) << U64(32)) | (U64(ip_version) << U64(40))
 
 
 @inlined
-def hash_flow(src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any, l4: Any, keys: Any) -> Any:
+def hash_flow(src_hi, src_lo, dst_hi, dst_lo, l4, keys):
     """64-bit keyed hash of a 5-tuple, never 0: gives the row, the tag and the flow id."""
     h = spread(
         weigh(keys, 0, src_lo)
@@ -84,7 +80,7 @@ def hash_flow(src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any, l4: Any, keys:
 
 
 @inlined
-def hash_report(reports: Any, i: Any, keys: Any) -> Any:
+def hash_report(reports, i, keys):
     """`hash_flow` of the flow of report i."""
     r = reports[i]
     l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
@@ -94,16 +90,7 @@ def hash_report(reports: Any, i: Any, keys: Any) -> Any:
 
 
 @kernel
-def emit(
-    events: Any,
-    n: Any,
-    tally: Any,
-    kind: Any,
-    metric: Any,
-    time_ns: Any,
-    value: Any,
-    previous: Any,
-) -> None:
+def emit(events, n, tally, kind, metric, time_ns, value, previous):
     """Begin event n with kind, metric, time and values; all other fields are empty. Until the writer numbers
     the event, `sequence` is the row of the report that caused it; NOT_FOUND: no report did.
     """
@@ -137,7 +124,7 @@ def emit(
 
 
 @kernel
-def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any:
+def put_report_flow(events, n, reports, i, keys):
     """Write report i, the cause of event n, and its flow, if it has one, into event n."""
     r = reports[i]
     events[n].sequence = i
@@ -155,7 +142,7 @@ def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any
 
 
 @kernel
-def put_table_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
+def put_table_flow(events, n, flows, f):
     """Write flow f of the table, or of the ring of evicted flows, into event n."""
     e = events[n]
     flow = flows[f]
@@ -172,7 +159,7 @@ def put_table_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
 
 
 @kernel
-def put_hop(events: Any, n: Any, node: Any, ident: Any, port: Any, hop: Any, hop_count: Any) -> Any:
+def put_hop(events, n, node, ident, port, hop, hop_count):
     """Write a hop (node, queue or port, index in the path) into event n."""
     e = events[n]
     e.node_id = U32(node)
@@ -183,7 +170,7 @@ def put_hop(events: Any, n: Any, node: Any, ident: Any, port: Any, hop: Any, hop
 
 
 @kernel
-def put_path(events: Any, n: Any, path: Any, first: Any, count: Any) -> Any:
+def put_path(events, n, path, first, count):
     """Write the nodes `path[first : first + 8]` of a path of `count` nodes into event n."""
     e = events[n]
     e.hop = U8(first)
@@ -195,7 +182,7 @@ def put_path(events: Any, n: Any, path: Any, first: Any, count: Any) -> Any:
 
 
 @inlined
-def limits_of(overrides: Any, node: Any) -> Any:
+def limits_of(overrides, node):
     """Row of the limits of a switch: its own, or 0, the limits of all switches.
 
     `overrides` is an open-addressing table of row << 32 | node; length 1: no switch has its own limits.
@@ -213,25 +200,9 @@ def limits_of(overrides: Any, node: Any) -> Any:
 
 @kernel
 def check_limits(
-    events: Any,
-    n: Any,
-    tally: Any,
-    knobs: Any,
-    reports: Any,
-    i: Any,
-    limits: Any,
-    base: Any,
-    metric: Any,
-    value: Any,
-    stored: Any,
-    has: Any,
-    alarm: Any,
-    node: Any,
-    ident: Any,
-    port: Any,
-    hop: Any,
-    hop_count: Any,
-) -> Any:
+    events, n, tally, knobs, reports, i, limits, base, metric, value, stored, has, alarm, node, ident, port,
+    hop, hop_count,
+):  # fmt: skip
     """Events of a value that is new, differs from its stored value by more than T, or crosses a limit.
 
     `has` is 0 without a stored value, `alarm` 0 unless it is raised. Returns (events so far, stored value,

@@ -11,10 +11,6 @@ replaced first, so that neither one source nor many small ones displace those th
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, inlined
 from ...base.keyed_kernel import spread, weigh
 from .. import records
@@ -25,34 +21,34 @@ STEADY = U64(8)
 
 
 @inlined
-def owner_of(report: Any, keys: Any) -> Any:
+def owner_of(report, keys):
     """Owner of the rows that a report creates."""
     network = report.source_hi if report.source_hi else report.source_lo
     return spread(weigh(keys, 0, network)) & (OWNERS - U64(1))
 
 
 @inlined
-def rank(shares: Any, owner: Any, samples: Any) -> Any:
+def rank(shares, owner, samples):
     """Rank of a row among the candidates for replacement: the highest is replaced first."""
     share = U64(shares[U64(owner)])
     return share if samples >= STEADY else share * STEADY
 
 
 @inlined
-def rank_of_new(shares: Any, owner: Any) -> Any:
+def rank_of_new(shares, owner):
     """Rank that a new row of an owner would have."""
     return (U64(shares[U64(owner)]) + U64(1)) * STEADY
 
 
 @inlined
-def add_share(shares: Any, owner: Any) -> None:
+def add_share(shares, owner):
     """Count a new row."""
     shares[U64(owner)] += U32(1)
     shares[OWNERS] += U32(1)
 
 
 @inlined
-def end_share(shares: Any, owner: Any) -> None:
+def end_share(shares, owner):
     """Count the removal of a row."""
     shares[U64(owner)] -= U32(1)
     shares[OWNERS] -= U32(1)

@@ -18,10 +18,6 @@ keeps about sixty values alive and spills them; with the fast path it takes 51 n
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U16, U32, U64, inlined, kernel
 from . import hop_kernel
 from .event_kernel import NO_PORT, NOT_FOUND, PORT_QUEUES
@@ -45,21 +41,21 @@ FULL = COMMON | hop_kernel.BUFFER
 
 
 @inlined
-def within(bounds: Any, metric: Any, value: Any, stored: Any) -> Any:
+def within(bounds, metric, value, stored):
     """Whether a value is within T of the stored one and not above its limit."""
     k = metric * U64(3)
     return (value + bounds[k] - stored <= bounds[k + U64(1)]) & (value <= bounds[k + U64(2)])
 
 
 @inlined
-def row_is_steady(ports: Any, at: Any, key: Any, slot: Any, value: Any) -> Any:
+def row_is_steady(ports, at, key, slot, value):
     """Whether row `at` has this key, and the value of its slot causes no event."""
     row = ports[at]
     return (row.key == key) & (value - U64(row.low[slot]) < U64(row.width[slot]))
 
 
 @inlined
-def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds: Any, knobs: Any) -> Any:
+def hop_is_steady(ports, hop, have, node, state, bounds, knobs):
     """Whether no value of a hop causes an event."""
     if have & hop_kernel.LATENCY and (
         (state.state == 0)
@@ -95,7 +91,7 @@ def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds
 
 
 @inlined
-def are_bare(states: Any, at: Any, hops: Any, first: Any, m: Any) -> Any:
+def are_bare(states, at, hops, first, m):
     """Whether the `m` hops from `first` on are the stored ones from `at` on, and have a node id each and
     nothing else that detection compares or writes. Detection of a report of 3 such hops takes 34 ns instead
     of 46, of 6 hops 45 instead of 71.
@@ -113,10 +109,7 @@ def are_bare(states: Any, at: Any, hops: Any, first: Any, m: Any) -> Any:
 
 
 @inlined
-def hops_are_steady(
-    states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any, last: Any, own: Any,
-    bounds: Any, knobs: Any,
-) -> Any:  # fmt: skip
+def hops_are_steady(states, at, ports, hops, first, m, last, own, bounds, knobs):
     """Whether the `m` hops from `first` on are the stored ones from `at` on, and cause no event.
 
     `own` is the node of the report itself, for hop `last`.
@@ -151,10 +144,7 @@ def hops_are_steady(
 
 
 @kernel
-def later_hops_are_steady(
-    states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any, last: Any, own: Any,
-    bounds: Any, knobs: Any,
-) -> Any:  # fmt: skip
+def later_hops_are_steady(states, at, ports, hops, first, m, last, own, bounds, knobs):
     """`hops_are_steady` for the hops of a flow that are in the pool. As a separate function, it costs paths
     of at most 8 hops only one comparison. With decoding, a report of 12 hops and 8 fields takes 230-260 ns,
     and 480-570 on the slow path; with 1 field 140-150, and 330-380.
@@ -163,19 +153,7 @@ def later_hops_are_steady(
 
 
 @inlined
-def is_steady(
-    flows: Any,
-    f: Any,
-    states: Any,
-    ports: Any,
-    hops: Any,
-    first: Any,
-    m: Any,
-    last: Any,
-    own: Any,
-    bounds: Any,
-    knobs: Any,
-) -> Any:
+def is_steady(flows, f, states, ports, hops, first, m, last, own, bounds, knobs):
     """Whether the `m` hops from `first` on are flow f's stored path, and cause no event.
 
     `own` is the node of the report itself, for hop `last`.
@@ -204,7 +182,7 @@ def is_steady(
 
 
 @inlined
-def put(ports: Any, at: Any, slot: Any, value: Any, now: Any) -> Any:
+def put(ports, at, slot, value, now):
     """Write a value that causes no event into a row of the port table; `port` stays that of its last event.
 
     Each field is one word and is written whole, so the row's version need not change: a report of 3 hops
@@ -219,7 +197,7 @@ def put(ports: Any, at: Any, slot: Any, value: Any, now: Any) -> Any:
 
 
 @inlined
-def commit_hop(ports: Any, hop: Any, have: Any, state: Any, now: Any) -> Any:
+def commit_hop(ports, hop, have, state, now):
     """Write the values of a hop; returns their number."""
     port = U64(hop.egress_port) if have & hop_kernel.PORTS else NO_PORT
     values = U64(0)
@@ -248,7 +226,7 @@ def commit_hop(ports: Any, hop: Any, have: Any, state: Any, now: Any) -> Any:
 
 
 @inlined
-def commit_hops(states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any, now: Any) -> Any:
+def commit_hops(states, at, ports, hops, first, m, now):
     """Write the values of the `m` hops from `first` on; `at` is the first one's state.
 
     Returns (values, sum of their latencies, nonzero if a hop has no latency).
@@ -272,15 +250,13 @@ def commit_hops(states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any,
 
 
 @kernel
-def commit_later_hops(states: Any, at: Any, ports: Any, hops: Any, first: Any, m: Any, now: Any) -> Any:
+def commit_later_hops(states, at, ports, hops, first, m, now):
     """`commit_hops` for the hops of a flow that are in the pool."""
     return commit_hops(states, at, ports, hops, first, m, now)
 
 
 @inlined
-def commit(
-    flows: Any, f: Any, states: Any, ports: Any, hops: Any, first: Any, m: Any, now: Any, bare: Any
-) -> Any:
+def commit(flows, f, states, ports, hops, first, m, now, bare):
     """Write a report's values; returns their number. The caller holds the row's version odd."""
     flow = flows[f]
     inline = U64(0) if bare else min(m, INLINE)

@@ -14,10 +14,6 @@ four ranks each (0: most recently used), the version. An empty tag is 0.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit, matcher
 from ..records import INLINE_HOPS, POOL_HOPS, WAYS, ClearReason, FlowState, Kind, Metric
 from .event_kernel import (
@@ -49,14 +45,14 @@ EVICTED = U64(ClearReason.EVICTED)
 
 
 @inlined
-def tag_of(hashed: Any) -> Any:
+def tag_of(hashed):
     """Tag of a flow: the upper half of its hash, never 0."""
     tag = U32(hashed >> U64(32))
     return tag | U32(tag == U32(0))
 
 
 @inlined
-def match(tags: Any, row: Any, tag: Any) -> Any:
+def match(tags, row, tag):
     """First way of a row with this tag, or NOT_FOUND: one vector comparison."""
     found = equal_words(tags, row * ROW_WORDS, tag) & U64((1 << WAYS) - 1)
     return lowest_bit(found) if found else NOT_FOUND
@@ -66,13 +62,13 @@ same_key = matcher(("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "p
 
 
 @inlined
-def is_flow(flows: Any, f: Any, reports: Any, i: Any) -> Any:
+def is_flow(flows, f, reports, i):
     """Whether flow f is the flow of report i: compares the whole key."""
     return same_key(flows[f], reports[i])
 
 
 @kernel
-def find_flow(tags: Any, flows: Any, row: Any, tag: Any, reports: Any, i: Any) -> Any:
+def find_flow(tags, flows, row, tag, reports, i):
     """Way of the flow of report i in its row, or NOT_FOUND."""
     for w in range(WAYS):
         way = U64(w)
@@ -82,13 +78,13 @@ def find_flow(tags: Any, flows: Any, row: Any, tag: Any, reports: Any, i: Any) -
 
 
 @inlined
-def rank_of(tags: Any, row: Any, way: Any) -> Any:
+def rank_of(tags, row, way):
     """LRU rank of a way."""
     return (U64(tags[row * ROW_WORDS + RANKS + (way >> U64(2))]) >> ((way & U64(3)) << U64(3))) & U64(0xFF)
 
 
 @inlined
-def use_way(tags: Any, row: Any, way: Any) -> Any:
+def use_way(tags, row, way):
     """Make a way the most recently used: ways used more recently move back by one rank, four at a time."""
     rank = rank_of(tags, row, way)
     if rank:
@@ -105,7 +101,7 @@ def use_way(tags: Any, row: Any, way: Any) -> Any:
 
 
 @kernel
-def free_way(tags: Any, row: Any, start: Any) -> Any:
+def free_way(tags, row, start):
     """An empty way of a row, or else the least recently used one; sets up the ranks of an unused row.
 
     The search begins at way `start`, which differs from row to row: if it were always 0, a few flows would
@@ -127,7 +123,7 @@ def free_way(tags: Any, row: Any, start: Any) -> Any:
 
 
 @inlined
-def hop_at(f: Any, h: Any, block: Any, pool_base: Any) -> Any:
+def hop_at(f, h, block, pool_base):
     """Index of the state of hop h of flow f; NOT_FOUND: h is 8 or more, and the flow has no block of the
     pool.
     """
@@ -139,7 +135,7 @@ def hop_at(f: Any, h: Any, block: Any, pool_base: Any) -> Any:
 
 
 @kernel
-def nodes_of(flows: Any, f: Any, states: Any, path: Any) -> Any:
+def nodes_of(flows, f, states, path):
     """Write the nodes of flow f's path to `path`, NO_NODE if the pool had no room; returns their number."""
     pool_base = U64(len(flows)) * INLINE
     count = U64(flows[f].hop_count)
@@ -150,17 +146,7 @@ def nodes_of(flows: Any, f: Any, states: Any, path: Any) -> Any:
 
 
 @kernel
-def emit_flow(
-    events: Any,
-    n: Any,
-    tally: Any,
-    flows: Any,
-    f: Any,
-    states: Any,
-    path: Any,
-    kind: Any,
-    now: Any,
-) -> Any:
+def emit_flow(events, n, tally, flows, f, states, path, kind, now):
     """Events with all values of flow f: FLOW_RECORD (the flow leaves) or PUSH (stored values are renewed)."""
     flow = flows[f]
     count = nodes_of(flows, f, states, path)
@@ -222,19 +208,7 @@ def emit_flow(
 
 
 @kernel
-def clear_hop(
-    events: Any,
-    n: Any,
-    tally: Any,
-    flows: Any,
-    f: Any,
-    states: Any,
-    at: Any,
-    h: Any,
-    count: Any,
-    now: Any,
-    reason: Any,
-) -> Any:
+def clear_hop(events, n, tally, flows, f, states, at, h, count, now, reason):
     """CLEARED of the alarm of hop h (of `count`) of flow f; its state, at `at`, is removed. Returns events so
     far.
     """
@@ -250,9 +224,7 @@ def clear_hop(
 
 
 @kernel
-def clear_flow(
-    events: Any, n: Any, tally: Any, flows: Any, f: Any, states: Any, now: Any, reason: Any
-) -> Any:
+def clear_flow(events, n, tally, flows, f, states, now, reason):
     """CLEARED of each alarm of flow f, which leaves the table. Returns events so far."""
     flow = flows[f]
     count = U64(flow.hop_count)
@@ -272,7 +244,7 @@ def clear_flow(
 
 
 @kernel
-def forget_flow(tags: Any, flows: Any, f: Any, pool: Any) -> Any:
+def forget_flow(tags, flows, f, pool):
     """Empty the way of flow f and free its block of the pool; the caller holds the row's version odd."""
     block = flows[f].pool_block
     if block:
@@ -284,20 +256,7 @@ def forget_flow(tags: Any, flows: Any, f: Any, pool: Any) -> Any:
 
 
 @kernel
-def add_flow(
-    tags: Any,
-    flows: Any,
-    states: Any,
-    pool: Any,
-    row: Any,
-    hashed: Any,
-    reports: Any,
-    i: Any,
-    events: Any,
-    n: Any,
-    tally: Any,
-    path: Any,
-) -> Any:
+def add_flow(tags, flows, states, pool, row, hashed, reports, i, events, n, tally, path):
     """Make room for the flow of report i in its row; the caller holds the row's version odd.
 
     Returns (events so far, way).
@@ -314,7 +273,7 @@ def add_flow(
 
 
 @kernel
-def start_flow(tags: Any, flows: Any, row: Any, way: Any, hashed: Any, reports: Any, i: Any) -> Any:
+def start_flow(tags, flows, row, way, hashed, reports, i):
     """Put the flow of report i into an empty way; the caller holds the row's version odd."""
     r = reports[i]
     flow = flows[row * WAY + way]

@@ -14,10 +14,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined
 from ...wire.records import Have
 from ..records import METRICS, Metric, PortKind
@@ -45,10 +41,7 @@ KIND_BUFFER = U64(PortKind.BUFFER)
 
 
 @inlined
-def find_row(
-    ports: Any, shares: Any, hint: Any, key: Any, reports: Any, i: Any,
-    events: Any, n: Any, tally: Any, knobs: Any,
-) -> Any:  # fmt: skip
+def find_row(ports, shares, hint, key, reports, i, events, n, tally, knobs):
     """Row of a key: the row `hint` if it has the key, else found or created; NOT_FOUND: the table is full.
 
     Returns (events so far, row).
@@ -60,16 +53,15 @@ def find_row(
 
 
 @inlined
-def queue_place(knobs: Any, port: Any, queue: Any) -> Any:
+def queue_place(knobs, port, queue):
     """Place of a queue in its key: egress port << 8 | queue id, or the queue id alone."""
     return (port << U64(8)) | queue if knobs[PORT_QUEUES] else queue
 
 
 @inlined
 def update_ports(
-    ports: Any, shares: Any, hops: Any, at: Any, have: Any, node: Any, port: Any, slots: Any, h: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any, base: Any,
-) -> Any:  # fmt: skip
+    ports, shares, hops, at, have, node, port, slots, h, m, events, n, tally, knobs, reports, i, limits, base
+):
     """Queue, link and buffer of a hop of switch `node`; `slots` are the hints (link, queue, buffer).
 
     Returns (events so far, values, the three rows).
@@ -126,10 +118,7 @@ def update_ports(
 
 
 @inlined
-def update_latency(
-    states: Any, s: Any, value: Any, node: Any, port: Any, h: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any, base: Any,
-) -> Any:  # fmt: skip
+def update_latency(states, s, value, node, port, h, m, events, n, tally, knobs, reports, i, limits, base):
     """Store the latency of a flow's hop. Returns events so far."""
     state = states[s]
     limit = limits[base + HOP_LATENCY]
@@ -151,9 +140,8 @@ def update_latency(
 
 @inlined
 def update_hop(
-    ports: Any, shares: Any, states: Any, s: Any, hops: Any, at: Any, own: Any, h: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any, overrides: Any,
-) -> Any:  # fmt: skip
+    ports, shares, states, s, hops, at, own, h, m, events, n, tally, knobs, reports, i, limits, overrides
+):
     """Process one hop of report i.
 
     Returns (events so far, values in it, latency, 1 if it has a latency, 1 if its node is unknown).

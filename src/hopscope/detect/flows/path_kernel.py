@@ -13,10 +13,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel
 from ...wire.records import Have
 from ..records import NO_VALUE, ClearReason, FlowState, Kind
@@ -52,14 +48,14 @@ WHOLE = U64(2)
 
 
 @inlined
-def node_of(hops: Any, at: Any, fallback: Any) -> Any:
+def node_of(hops, at, fallback):
     """Node id of a hop as uint64; `fallback` if it has none."""
     hop = hops[at]
     return U64(hop.node_id) if U64(hop.present & ~hop.null) & NODE_ID else fallback
 
 
 @kernel
-def hash_path(path: Any, count: Any) -> Any:
+def hash_path(path, count):
     """Hash of a path's nodes, in order; never 0."""
     h = count * U64(0x9E3779B97F4A7C15)
     for k in range(count):
@@ -69,19 +65,7 @@ def hash_path(path: Any, count: Any) -> Any:
 
 
 @kernel
-def emit_path(
-    events: Any,
-    n: Any,
-    tally: Any,
-    reports: Any,
-    i: Any,
-    kind: Any,
-    path: Any,
-    count: Any,
-    old: Any,
-    new: Any,
-    knobs: Any,
-) -> Any:
+def emit_path(events, n, tally, reports, i, kind, path, count, old, new, knobs):
     """Event of a path, one record per 8 nodes. Returns records so far."""
     for first in range(U64(0), count, INLINE):
         emit(events, n, tally, kind, FLOW_PATH, reports[i].time_ns, new, old)
@@ -94,7 +78,7 @@ def emit_path(
 
 
 @kernel
-def find_loop(path: Any, count: Any) -> Any:
+def find_loop(path, count):
     """First index in the path at which a node occurs for the second time; 0 without a loop."""
     for k in range(U64(1), count):
         for j in range(k):
@@ -104,9 +88,7 @@ def find_loop(path: Any, count: Any) -> Any:
 
 
 @kernel
-def set_path(
-    flows: Any, f: Any, states: Any, pool: Any, path: Any, count: Any, old_hops: Any, tally: Any
-) -> Any:
+def set_path(flows, f, states, pool, path, count, old_hops, tally):
     """Make `path` the path of flow f; a node of the previous path keeps its state.
 
     Returns the length of the previous path; `old_hops` has an alarm where one was lost.
@@ -161,22 +143,7 @@ def set_path(
 
 
 @kernel
-def new_path(
-    flows: Any,
-    f: Any,
-    states: Any,
-    pool: Any,
-    path: Any,
-    count: Any,
-    old_hops: Any,
-    events: Any,
-    n: Any,
-    tally: Any,
-    knobs: Any,
-    reports: Any,
-    i: Any,
-    status: Any,
-) -> Any:
+def new_path(flows, f, states, pool, path, count, old_hops, events, n, tally, knobs, reports, i, status):
     """Store a path that differs from flow f's, and report it by its `status`. Returns events so far.
 
     An incomplete path of a flow without a path is NEW_KEY once, and stays PROVISIONAL. The first WHOLE path
@@ -212,7 +179,7 @@ def new_path(
 
 
 @kernel
-def match_path(flows: Any, f: Any, states: Any, path: Any, count: Any, where: Any) -> Any:
+def match_path(flows, f, states, path, count, where):
     """Find the nodes of an incomplete path in flow f's, in order; `where[h]` gets the state of hop h.
 
     Returns how many were found.
@@ -235,9 +202,7 @@ def match_path(flows: Any, f: Any, states: Any, path: Any, count: Any, where: An
 
 
 @inlined
-def same_path(
-    flows: Any, f: Any, states: Any, hops: Any, first: Any, count: Any, last: Any, own: Any, pool_base: Any
-) -> Any:
+def same_path(flows, f, states, hops, first, count, last, own, pool_base):
     """Whether the hops have the nodes of flow f's stored path."""
     flow = flows[f]
     if U64(flow.hop_count) != count:
@@ -253,7 +218,7 @@ def same_path(
 
 
 @kernel
-def gather_path(hops: Any, first: Any, count: Any, last: Any, own: Any, path: Any) -> Any:
+def gather_path(hops, first, count, last, own, path):
     """Write the nodes of a report's hops to `path`; returns how many have no id."""
     without_id = U64(0)
     for h in range(count):
@@ -264,9 +229,7 @@ def gather_path(hops: Any, first: Any, count: Any, last: Any, own: Any, path: An
 
 
 @kernel
-def emit_value_path(
-    events: Any, n: Any, tally: Any, reports: Any, i: Any, path: Any, count: Any, knobs: Any
-) -> Any:
+def emit_value_path(events, n, tally, reports, i, path, count, knobs):
     """The path as a VALUE event, if detection is off."""
     hashed = hash_path(path, count)
     return emit_path(events, n, tally, reports, i, VALUE, path, count, hashed, hashed, knobs)

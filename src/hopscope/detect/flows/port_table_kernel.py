@@ -11,10 +11,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from .. import records
@@ -45,15 +41,13 @@ CANDIDATES = 32
 
 
 @inlined
-def port_key(kind: Any, place: Any, node: Any) -> Any:
+def port_key(kind, place, node):
     """Key of a row: kind, place (30 bits) and node."""
     return (kind << KIND_AT) | ((place & PLACE) << U64(32)) | node
 
 
 @kernel
-def find_port(
-    ports: Any, shares: Any, key: Any, owner: Any, now: Any, events: Any, n: Any, tally: Any, knobs: Any
-) -> Any:  # fmt: skip
+def find_port(ports, shares, key, owner, now, events, n, tally, knobs):
     """Find or create the row of a key. Returns (events so far, row; NOT_FOUND: the table is full)."""
     mask = U64(len(ports)) - U64(1)
     home = spread(weigh(knobs, 0, key)) & mask
@@ -106,14 +100,14 @@ def find_port(
 
 
 @inlined
-def room(ports: Any) -> Any:
+def room(ports):
     """Limit of rows in use: a large table keeps an eighth empty, so that searches of unknown keys end."""
     rows = U64(len(ports))
     return rows - (rows >> U64(3) if rows > U64(8 * PROBES) else U64(0))
 
 
 @kernel
-def find_worst(ports: Any, shares: Any, home: Any, owner: Any) -> Any:
+def find_worst(ports, shares, home, owner):
     """Row to replace with a new row of `owner`, for a search that begins at `home`; NOT_FOUND: none."""
     mask = U64(len(ports)) - U64(1)
     worst = NOT_FOUND
@@ -129,10 +123,7 @@ def find_worst(ports: Any, shares: Any, home: Any, owner: Any) -> Any:
 
 
 @kernel
-def count_drop(
-    ports: Any, shares: Any, node: Any, port: Any, reports: Any, i: Any,
-    events: Any, n: Any, tally: Any, knobs: Any,
-) -> Any:  # fmt: skip
+def count_drop(ports, shares, node, port, reports, i, events, n, tally, knobs):
     """Count the drop of report i at an egress port, which may be unknown. Returns events so far."""
     now = reports[i].time_ns
     key = port_key(EGRESS, port, node)
@@ -146,7 +137,7 @@ def count_drop(
 
 
 @kernel
-def metric_of(kind: Any, slot: Any) -> Any:
+def metric_of(kind, slot):
     """Metric of a slot of a row."""
     if kind == EGRESS:
         return U64(Metric.LINK_UTILIZATION)
@@ -156,7 +147,7 @@ def metric_of(kind: Any, slot: Any) -> Any:
 
 
 @kernel
-def clear_port(ports: Any, at: Any, now: Any, reason: Any, events: Any, n: Any, tally: Any) -> Any:
+def clear_port(ports, at, now, reason, events, n, tally):
     """CLEARED of each alarm of a row that is removed. Returns events so far."""
     row = ports[at]
     for k in range(2):
@@ -172,7 +163,7 @@ def clear_port(ports: Any, at: Any, now: Any, reason: Any, events: Any, n: Any, 
 
 
 @kernel
-def forget_port(ports: Any, shares: Any, at: Any) -> Any:
+def forget_port(ports, shares, at):
     """Delete a row. At the end of a probe chain, the row and the deleted rows before it become free."""
     mask = U64(len(ports)) - U64(1)
     row = ports[at]
@@ -190,13 +181,13 @@ def forget_port(ports: Any, shares: Any, at: Any) -> Any:
 
 
 @inlined
-def most(change: Any) -> Any:
+def most(change):
     """The largest difference (32 bits) that is not a change; `change` is T + 1."""
     return min(change - U64(1), WIDEST)
 
 
 @inlined
-def steady_values(stored: Any, change: Any, above: Any, alarm: Any) -> Any:
+def steady_values(stored, change, above, alarm):
     """Range of values that cause no event: the lowest value, and the number of values (0: none).
 
     The fast path compares a value of a queue, buffer or port with these two numbers instead of the stored
@@ -213,26 +204,9 @@ def steady_values(stored: Any, change: Any, above: Any, alarm: Any) -> Any:
 
 @inlined
 def store_value(
-    ports: Any,
-    at: Any,
-    slot: Any,
-    value: Any,
-    port: Any,
-    change: Any,
-    above: Any,
-    events: Any,
-    n: Any,
-    tally: Any,
-    knobs: Any,
-    reports: Any,
-    i: Any,
-    limits: Any,
-    base: Any,
-    metric: Any,
-    node: Any,
-    hop: Any,
-    hop_count: Any,
-) -> Any:
+    ports, at, slot, value, port, change, above, events, n, tally, knobs, reports, i, limits, base, metric,
+    node, hop, hop_count,
+):  # fmt: skip
     """Store a value. Returns events so far; `change` and `above` are those of the metric's limits."""
     row = ports[at]
     version = row.version

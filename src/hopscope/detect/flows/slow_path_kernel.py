@@ -16,10 +16,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, inlined, kernel, order
 from ...wire.records import Carried, Flag, IntFlag, Mode, Spare
 from ...wire.versions import FIRST_SAMPLE
@@ -76,7 +72,7 @@ COUNTED = Spare.COUNTED.value
 
 
 @inlined
-def own_node(reports: Any, i: Any, hops: Any) -> Any:
+def own_node(reports, i, hops):
     """Node of the report itself, or NO_NODE."""
     r = reports[i]
     fallback = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NO_NODE
@@ -86,9 +82,7 @@ def own_node(reports: Any, i: Any, hops: Any) -> Any:
 
 
 @kernel
-def emit_flags(
-    reports: Any, i: Any, hops: Any, ports: Any, shares: Any, events: Any, n: Any, tally: Any, knobs: Any
-) -> Any:
+def emit_flags(reports, i, hops, ports, shares, events, n, tally, knobs):
     """DROP and QUEUE_REPORT events of report i, by its flags; counts the drop. Returns events so far."""
     r = reports[i]
     begin = n
@@ -123,10 +117,9 @@ def emit_flags(
 
 @kernel
 def update_path(
-    flows: Any, f: Any, states: Any, pool: Any,
-    hops: Any, first: Any, count: Any, last: Any, own: Any, whole: Any,
-    path: Any, where: Any, old_hops: Any, events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any,
-) -> Any:  # fmt: skip
+    flows, f, states, pool, hops, first, count, last, own, whole, path, where, old_hops, events, n, tally,
+    knobs, reports, i,
+):  # fmt: skip
     """Process a path that is not the stored one: store it, or find its hops in the stored one (`where`).
 
     Returns (events so far, whether the state of hop h is the flow's h-th state rather than `where[h]`).
@@ -153,9 +146,8 @@ def update_path(
 
 @kernel
 def add_sampling_node(
-    flows: Any, f: Any, states: Any, pool: Any, node: Any,
-    path: Any, where: Any, old_hops: Any, events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any,
-) -> Any:  # fmt: skip
+    flows, f, states, pool, node, path, where, old_hops, events, n, tally, knobs, reports, i
+):
     """Find the node of a sample or flow record in flow f's path (`where`); such reports never change an INT
     path.
 
@@ -182,7 +174,7 @@ def add_sampling_node(
 
 
 @kernel
-def node_in_flow(flows: Any, f: Any, states: Any, node: Any) -> Any:
+def node_in_flow(flows, f, states, node):
     """Index of the state of flow f's hop at a node, or NOT_FOUND."""
     pool_base = U64(len(flows)) * flow_cache.INLINE
     for k in range(flows[f].hop_count):
@@ -193,10 +185,7 @@ def node_in_flow(flows: Any, f: Any, states: Any, node: Any) -> Any:
 
 
 @inlined
-def update_flow_latency(
-    flows: Any, f: Any, value: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
-) -> Any:  # fmt: skip
+def update_flow_latency(flows, f, value, m, events, n, tally, knobs, reports, i, limits):
     """Store the sum of the hop latencies of flow f. Returns events so far."""
     flow = flows[f]
     limit = limits[flow_cache.FLOW_LATENCY]
@@ -220,11 +209,9 @@ def update_flow_latency(
 
 @kernel
 def take_report(
-    reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
-    tags: Any, flows: Any, states: Any, pool: Any, ports: Any, shares: Any,
-    limits: Any, overrides: Any, knobs: Any, events: Any, n: Any, tally: Any, path: Any, where: Any,
-    old_hops: Any,
-) -> Any:  # fmt: skip
+    reports, i, hops, hashed, guess, tags, flows, states, pool, ports, shares, limits, overrides, knobs,
+    events, n, tally, path, where, old_hops,
+):  # fmt: skip
     """Process report i, except for its sequence number. Returns (events so far, values in it).
 
     `hashed` is the hash of its flow, `guess` its way by the tag alone, or NOT_FOUND.

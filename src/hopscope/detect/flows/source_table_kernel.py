@@ -18,10 +18,6 @@ each (source address, hw id). Compared with the highest number so far, a report 
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
@@ -51,13 +47,13 @@ PROBES = 64
 
 
 @inlined
-def hash_source(hi: Any, lo: Any, node: Any, hw: Any, keys: Any) -> Any:
+def hash_source(hi, lo, node, hw, keys):
     """Hash of a sequence space."""
     return spread(weigh(keys, 0, lo) + weigh(keys, 2, hi) + weigh(keys, 4, node << U64(32) | hw))
 
 
 @inlined
-def numbering_node(r: Any) -> Any:
+def numbering_node(r):
     """Node id of a report's sequence space; 0: it has none."""
     # 0.5 numbers by (source, hw id), and only its drop and switch-local forms carry a node id
     with_node = U64(r.carried) & NODE_CARRIED and r.version != 5
@@ -65,9 +61,7 @@ def numbering_node(r: Any) -> Any:
 
 
 @kernel
-def find_source(
-    sources: Any, shares: Any, reports: Any, i: Any, node: Any, bits: Any, tally: Any, keys: Any
-) -> Any:
+def find_source(sources, shares, reports, i, node, bits, tally, keys):
     """Row of the sequence space of report i, created if it is new; NOT_FOUND: the table is full.
 
     Without an empty row nearby, a new sequence space replaces a silent one, else one of an owner with more
@@ -133,7 +127,7 @@ def find_source(
 
 
 @kernel
-def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) -> Any:
+def count_sequence(sources, at, number, mask, tally):
     """Count a report that is not the next one; returns how many numbers are newly missing."""
     s = sources[at]
     highest = U64(s.highest)
@@ -192,10 +186,7 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
 
 
 @kernel
-def emit_source(
-    events: Any, n: Any, tally: Any, sources: Any, at: Any, reports: Any, i: Any, kind: Any, value: Any,
-    before: Any,
-) -> Any:  # fmt: skip
+def emit_source(events, n, tally, sources, at, reports, i, kind, value, before):
     """One event about the source of report i, row `at`, with the source's node. Returns events so far."""
     r = reports[i]
     emit(events, n, tally, kind, U64(0), r.time_ns, value, before)
@@ -208,9 +199,7 @@ def emit_source(
 
 
 @inlined
-def check_sequence(
-    sources: Any, shares: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, tally: Any, keys: Any
-) -> Any:
+def check_sequence(sources, shares, reports, i, last, events, n, tally, keys):
     """Check the sequence number of report i; `last` is the row to try first. Returns (events so far, row)."""
     r = reports[i]
     node = numbering_node(r)

@@ -16,10 +16,6 @@ every alarm is cleared.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, kernel, order
 from ..records import WAYS, ClearReason, Kind
 from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOT_FOUND, NOTHING, emit, put_hop
@@ -46,13 +42,13 @@ HALF_FULL = U64(1 << 31)
 
 
 @kernel
-def is_due(now: Any, last: Any, pushed: Any, push_ns: Any) -> Any:
+def is_due(now, last, pushed, push_ns):
     """Whether a key had reports since its last push, and that push was long enough ago."""
     return push_ns > 0 and last > pushed and now - pushed >= push_ns
 
 
 @kernel
-def halve_sums(flows: Any, f: Any, states: Any) -> None:
+def halve_sums(flows, f, states):
     """Halve sums and samples of flow f's hops whose samples have reached half of the maximum; means stay."""
     flow = flows[f]
     for k in range(flow.hop_count):
@@ -63,10 +59,7 @@ def halve_sums(flows: Any, f: Any, states: Any) -> None:
 
 
 @kernel
-def sweep_flows(
-    tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, push_ns: Any,
-    events: Any, tally: Any, knobs: Any, path: Any,
-) -> Any:  # fmt: skip
+def sweep_flows(tags, flows, states, pool, start, end, now, idle_ns, push_ns, events, tally, knobs, path):
     """Push or expire the flows of the rows `start` to `end`."""
     n = U64(0)
     ends = idle_ns < 0
@@ -109,7 +102,7 @@ def sweep_flows(
 
 
 @kernel
-def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
+def push_port(ports, at, now, events, n, tally, knobs):
     """PUSH events of each value of a row. Returns events so far."""
     row = ports[at]
     version = row.version
@@ -132,18 +125,7 @@ def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, kn
 
 
 @kernel
-def sweep_ports(
-    ports: Any,
-    shares: Any,
-    start: Any,
-    end: Any,
-    now: Any,
-    idle_ns: Any,
-    push_ns: Any,
-    events: Any,
-    tally: Any,
-    knobs: Any,
-) -> Any:
+def sweep_ports(ports, shares, start, end, now, idle_ns, push_ns, events, tally, knobs):
     """Push or expire the queues, buffers and egress ports of the rows `start` to `end`."""
     n = U64(0)
     for k in range(U64(start), U64(end)):
@@ -168,7 +150,7 @@ def sweep_ports(
 
 
 @kernel
-def sweep_sources(sources: Any, start: Any, now: Any, silent_ns: Any, events: Any, tally: Any) -> Any:
+def sweep_sources(sources, start, now, silent_ns, events, tally):
     """SILENT events of the sources that have sent nothing for `silent_ns`, once each."""
     n = U64(0)
     for k in range(U64(start), U64(len(sources))):

@@ -7,10 +7,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined
 from ...wire.records import Carried, Have
 
@@ -23,7 +19,7 @@ NULL_32 = U64(0xFFFFFFFF)
 
 
 @inlined
-def hop_time(hops: Any, at: Any) -> Any:
+def hop_time(hops, at):
     """Egress time of a hop, else its ingress time, ns; 0: neither is carried."""
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
@@ -33,7 +29,7 @@ def hop_time(hops: Any, at: Any) -> Any:
 
 
 @inlined
-def report_time(reports: Any, i: Any) -> Any:
+def report_time(reports, i):
     """Time in the header of a report, ns; 0: it has none, or the report is rejected."""
     r = reports[i]
     if (
@@ -46,7 +42,7 @@ def report_time(reports: Any, i: Any) -> Any:
 
 
 @inlined
-def whole_time(reports: Any, i: Any, hops: Any, first: Any, count: Any) -> Any:
+def whole_time(reports, i, hops, first, count):
     """Time in the header of a report, else of the last of its `count` hops, ns; 0: neither is carried."""
     time = report_time(reports, i)
     if time == U64(0) and count != U64(0):
@@ -55,7 +51,7 @@ def whole_time(reports: Any, i: Any, hops: Any, first: Any, count: Any) -> Any:
 
 
 @inlined
-def put_time(events: Any, begin: Any, n: Any, time: Any) -> None:
+def put_time(events, begin, n, time):
     """Write a switch's time into events, except alarms that end because the report evicted their key."""
     for k in range(begin, n):
         if events[U64(k)].reason == 0:

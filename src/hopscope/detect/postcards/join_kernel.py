@@ -22,10 +22,6 @@ those of a packet are linked from the newest to the oldest.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
 from ...wire.records import Carried, Flag, Have
 from ..evidence.datagram_kernel import NOT_HELD
@@ -82,7 +78,7 @@ TALLY = 9
 
 
 @kernel
-def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any, keys: Any) -> Any:
+def is_longest(longest, packet, first, last, flat, keys):
     """Whether a path is not part of a longer recent path of its flow; such a path is remembered."""
     hashed = hash_flow(packet.src_hi, packet.src_lo, packet.dst_hi, packet.dst_lo, packet.l4, keys)
     n = U64(packet.count)
@@ -108,10 +104,9 @@ def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any, keys
 
 @kernel
 def emit_joined(
-    packet: Any, evicted: Any, cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
-    longest: Any, work: Any, topology: Any, ring: Any, clock: Any, keys: Any,
-    rows: Any, row_hops: Any, row_numbers: Any, hop_numbers: Any, tally: Any,
-) -> Any:  # fmt: skip
+    packet, evicted, cards, hops, links, free, periods, numbers, longest, work, topology, ring, clock, keys,
+    rows, row_hops, row_numbers, hop_numbers, tally,
+):  # fmt: skip
     """Write the path of a packet, and free its postcards."""
     packet.state = EMITTED
     n = U64(packet.count)
@@ -179,7 +174,7 @@ def emit_joined(
 
 
 @inlined
-def is_postcard(r: Any) -> Any:
+def is_postcard(r):
     """Whether a report is of one node about an identifiable packet."""
     flags = U64(r.flags)
     carried = U64(r.carried)
@@ -198,7 +193,7 @@ def is_postcard(r: Any) -> Any:
 
 
 @inlined
-def is_packet(packet: Any, r: Any, l4: Any) -> Any:
+def is_packet(packet, r, l4):
     """Whether a postcard is about this packet."""
     return (
         (packet.packet_id == r.packet_id)
@@ -211,13 +206,13 @@ def is_packet(packet: Any, r: Any, l4: Any) -> Any:
 
 
 @inlined
-def came_in_by(hop: Any) -> Any:
+def came_in_by(hop):
     """Ingress port of a hop, or NO_PORT."""
     return U64(hop.ingress_port) if U64(hop.present & ~hop.null) & PORTS else NO_PORT
 
 
 @inlined
-def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any, port: Any) -> Any:
+def is_new(packet, hops, links, cards, node, ttl, port):
     """Whether the packet has no postcard of this node with this TTL and this ingress port. Ingress ports are
     compared if both postcards have one. In a loop, TTL or port differ.
     """
@@ -233,12 +228,10 @@ def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any, 
 
 @kernel
 def join_kernel(
-    reports: Any, batch_hops: Any, first_packet: Any, narrow: Any, wide: Any, taken: Any, until: Any,
-    packets: Any, index: Any, ring: Any, clock: Any, keys: Any,
-    cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
-    longest: Any, work: Any, topology: Any, rows: Any, row_hops: Any, row_numbers: Any, hop_numbers: Any,
-    tally: Any,
-) -> Any:  # fmt: skip
+    reports, batch_hops, first_packet, narrow, wide, taken, until, packets, index, ring, clock, keys, cards,
+    hops, links, free, periods, numbers, longest, work, topology, rows, row_hops, row_numbers, hop_numbers,
+    tally,
+):  # fmt: skip
     """Process reports, mark those that are held back or late, then advance the clock to `until`, ns.
 
     Paths that are due are written to `rows`, `row_hops` and `row_numbers`. `narrow` and `wide`: time after

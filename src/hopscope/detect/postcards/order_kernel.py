@@ -14,10 +14,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import I64, U64, inlined, kernel
 from ...wire.records import Have
 from ..flows.event_kernel import NO_NODE
@@ -49,7 +45,7 @@ HOST_TO_HOST = U64(2)
 
 
 @inlined
-def find_number(keys: Any, key: Any) -> Any:
+def find_number(keys, key):
     """Index of `key` in the sorted `keys`, or their length."""
     low = U64(0)
     high = U64(len(keys))
@@ -63,7 +59,7 @@ def find_number(keys: Any, key: Any) -> Any:
 
 
 @inlined
-def comes_before(cards: Any, steps: Any, a: Any, b: Any, by_ttl: Any, by_step: Any) -> Any:
+def comes_before(cards, steps, a, b, by_ttl, by_step):
     """Whether postcard a belongs to an earlier hop than b; b arrived before a."""
     if by_ttl and cards[a].ttl != cards[b].ttl:
         return cards[a].ttl > cards[b].ttl
@@ -71,7 +67,7 @@ def comes_before(cards: Any, steps: Any, a: Any, b: Any, by_ttl: Any, by_step: A
 
 
 @kernel
-def sort_cards(packet: Any, cards: Any, hops: Any, links: Any, periods: Any, steps: Any, order_: Any) -> Any:
+def sort_cards(packet, cards, hops, links, periods, steps, order_):
     """Sort a packet's postcards by falling TTL, then by time, into `order_`.
 
     Returns NO_TTL, ALL_TTLS or TTL_MISSING.
@@ -112,7 +108,7 @@ def sort_cards(packet: Any, cards: Any, hops: Any, links: Any, periods: Any, ste
 
 
 @inlined
-def leads_to(a: Any, b: Any, nodes: Any, nexts: Any, ends: Any, pairs: Any) -> Any:
+def leads_to(a, b, nodes, nexts, ends, pairs):
     """Whether the topology leads from hop a to hop b."""
     if ends[a] == LINK:
         return nexts[a] == nodes[b]
@@ -120,7 +116,7 @@ def leads_to(a: Any, b: Any, nodes: Any, nexts: Any, ends: Any, pairs: Any) -> A
 
 
 @inlined
-def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: Any, unlinked: Any) -> Any:
+def may_follow(hop, node, previous, link_keys, link_nodes, unlinked):
     """Whether a packet may have come to a hop from node `previous`: the topology links the hop's ingress port
     to that node, or, if `unlinked`, to no node.
     """
@@ -133,10 +129,7 @@ def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: A
 
 
 @kernel
-def chain(
-    n: Any, cards: Any, hops: Any, order_: Any, chained: Any,
-    nodes: Any, nexts: Any, ends: Any, after: Any, link_keys: Any, link_nodes: Any, pairs: Any,
-) -> Any:  # fmt: skip
+def chain(n, cards, hops, order_, chained, nodes, nexts, ends, after, link_keys, link_nodes, pairs):
     """Put the postcards in `order_` into the order of the topology.
 
     Returns BROKEN (hops are missing), PLAUSIBLE (none seems to be missing) or HOST_TO_HOST.
@@ -195,9 +188,7 @@ def chain(
 
 
 @kernel
-def put_in_order(
-    packet: Any, cards: Any, hops: Any, links: Any, periods: Any, work: Any, topology: Any
-) -> Any:
+def put_in_order(packet, cards, hops, links, periods, work, topology):
     """Put a packet's postcards into path order, in `work[0]`. Returns the results of `sort_cards` and
     `chain`.
     """

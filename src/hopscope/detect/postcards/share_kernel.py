@@ -8,10 +8,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, kernel
 from ...wire.records import Carried, Flag, Spare
 from ..flows.event_kernel import hash_report
@@ -23,7 +19,7 @@ ELSEWHERE = U8(Spare.ELSEWHERE)
 
 
 @kernel
-def share_kernel(reports: Any, hops: Any, keys: Any, mine: Any, rows: Any, row_hops: Any) -> Any:
+def share_kernel(reports, hops, keys, mine, rows, row_hops):
     """Copy the postcards of other members' flows to `rows`, with their slots in `packet`. Returns their
     number.
     """

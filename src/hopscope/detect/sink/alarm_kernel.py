@@ -16,10 +16,6 @@ that hysteresis costs the fast path one test.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, kernel, order
 from ..flows.event_kernel import (
     ALARMS,
@@ -54,10 +50,8 @@ FLOW_ALARM = U64(1) << FLOW_LATENCY
 
 @kernel
 def settle(
-    journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, at: Any, measure: Any, metric: Any,
-    value: Any, alarm: Any, reports: Any, i: Any,
-    node: Any, ident: Any, port: Any, h: Any, m: Any,
-) -> Any:  # fmt: skip
+    journal, j, tally, knobs, limits, at, measure, metric, value, alarm, reports, i, node, ident, port, h, m
+):
     """RAISED or CLEARED of a value. Returns (journal events so far, alarm: not 0 while it is raised).
 
     While the journal accepts no events, nothing changes: a later packet then raises or clears the alarm.
@@ -89,10 +83,9 @@ def settle(
 
 @kernel
 def settle_port(
-    journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, at: Any, measure: Any, metric: Any,
-    value: Any, ports: Any, shares: Any, key: Any, reports: Any, i: Any,
-    node: Any, ident: Any, port: Any, h: Any, m: Any,
-) -> Any:  # fmt: skip
+    journal, j, tally, knobs, limits, at, measure, metric, value, ports, shares, key, reports, i, node, ident,
+    port, h, m,
+):  # fmt: skip
     """`settle` for a queue or link in the port table. Returns journal events so far."""
     now = reports[i].time_ns
     j, to = find_port(ports, shares, key, U64(0), now, journal, j, tally, knobs)
@@ -134,9 +127,9 @@ def settle_port(
 
 @kernel
 def settle_hop(
-    journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, base: Any, ports: Any, shares: Any,
-    states: Any, s: Any, reports: Any, i: Any, hops: Any, at: Any, h: Any, m: Any, types: Any, measures: Any,
-) -> Any:  # fmt: skip
+    journal, j, tally, knobs, limits, base, ports, shares, states, s, reports, i, hops, at, h, m, types,
+    measures,
+):  # fmt: skip
     """Alarms of hop `at` of `hops`, the h-th of m, with `measures`. Returns journal events so far.
 
     A measure is checked if its value is above a limit with hysteresis, or if it may have a raised alarm.
@@ -177,10 +170,7 @@ def settle_hop(
 
 
 @kernel
-def settle_flow(
-    journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, flows: Any, f: Any, latency: Any,
-    reports: Any, i: Any, hops: Any, first: Any, count: Any,
-) -> Any:  # fmt: skip
+def settle_flow(journal, j, tally, knobs, limits, flows, f, latency, reports, i, hops, first, count):
     """Alarm of the end-to-end latency of flow f. Returns journal events so far."""
     flow = flows[f]
     begin = j

@@ -15,10 +15,6 @@
 The owners of the streams (rings and journal) write `sequence` and `shard`, not the kernels.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel
 from ..flows.event_kernel import (
     CHANGE,
@@ -78,7 +74,7 @@ ROW = U64(MEASURES) * STEP
 
 
 @inlined
-def compare(limits: Any, at: Any, value: Any, before: Any, known: Any) -> Any:
+def compare(limits, at, value, before, known):
     """Compare a value with its limits at `at`: bit 1 if it differs from `before` by more than T, 2 if it is
     above.
 
@@ -89,7 +85,7 @@ def compare(limits: Any, at: Any, value: Any, before: Any, known: Any) -> Any:
 
 
 @kernel
-def allowed(types: Any, knobs: Any, tally: Any) -> Any:
+def allowed(types, knobs, tally):
     """Bits of `types` that the quotas allow; allowed and suppressed ones are counted."""
     for k in range(TYPES):
         bit = U64(1) << U64(k)
@@ -105,7 +101,7 @@ def allowed(types: Any, knobs: Any, tally: Any) -> Any:
 
 
 @inlined
-def journal_accepts(knobs: Any, tally: Any, count: Any) -> Any:
+def journal_accepts(knobs, tally, count):
     """Whether the journal accepts `count` more events; rejected ones are counted."""
     if knobs[JOURNAL] < count:
         tally[HELD_BACK_JOURNAL] += count
@@ -115,13 +111,13 @@ def journal_accepts(knobs: Any, tally: Any, count: Any) -> Any:
 
 
 @inlined
-def settled(limits: Any, at: Any, bit: Any) -> Any:
+def settled(limits, at, bit):
     """1 if `bit` is a T event with hysteresis, for which history has RAISED and CLEARED (`alarm_kernel`)."""
     return bit & U64(limits[at + U64(3)] != OFF)
 
 
 @inlined
-def begin(out: Any, n: Any, reports: Any, i: Any, types: Any, knobs: Any) -> None:
+def begin(out, n, reports, i, types, knobs):
     """Begin record n of the event ring: time, flow and types of packet i."""
     r = reports[i]
     e = out[n]
@@ -140,10 +136,9 @@ def begin(out: Any, n: Any, reports: Any, i: Any, types: Any, knobs: Any) -> Non
 
 @kernel
 def emit_hop(
-    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, base: Any,
-    reports: Any, i: Any, hops: Any, at: Any, types: Any, measures: Any, h: Any, m: Any,
-    latency: Any, occupancy: Any, utilization: Any,
-) -> Any:  # fmt: skip
+    out, n, journal, j, tally, knobs, limits, base, reports, i, hops, at, types, measures, h, m, latency,
+    occupancy, utilization,
+):  # fmt: skip
     """Event of hop `at`, the h-th of m; the three values are the previous ones.
 
     `measures` are those that the hop has; all others are 0 in the record.
@@ -195,10 +190,9 @@ def emit_hop(
 
 @kernel
 def emit_packet(
-    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, limits: Any,
-    reports: Any, i: Any, hops: Any, first: Any, count: Any, types: Any,
-    latency: Any, before: Any, path: Any, new: Any, old: Any,
-) -> Any:  # fmt: skip
+    out, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types, latency, before, path,
+    new, old,
+):  # fmt: skip
     """Event of a whole packet: its latency, its path. Returns (records, journal events so far).
 
     `latency` and `before` are end to end, 0 without one; `new` and `old` are the hashes of the paths.
@@ -241,10 +235,7 @@ def emit_packet(
 
 
 @kernel
-def journal_path(
-    journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, kind: Any,
-    path: Any, count: Any, old: Any, new: Any,
-) -> Any:  # fmt: skip
+def journal_path(journal, j, tally, knobs, reports, i, kind, path, count, old, new):
     """A path in the journal: NEW_KEY, PATH_CHANGE or LOOP. Returns journal events so far."""
     if journal_accepts(knobs, tally, (count + INLINE - U64(1)) // INLINE):
         j = emit_path(journal, j, tally, reports, i, kind, path, count, old, new, knobs)
@@ -252,18 +243,7 @@ def journal_path(
 
 
 @kernel
-def journal_loop(
-    journal: Any,
-    j: Any,
-    tally: Any,
-    knobs: Any,
-    reports: Any,
-    i: Any,
-    path: Any,
-    count: Any,
-    old: Any,
-    new: Any,
-) -> Any:
+def journal_loop(journal, j, tally, knobs, reports, i, path, count, old, new):
     """LOOP in the journal if a node is twice in a path. Returns journal events so far."""
     again = find_loop(path, count)
     if again:

@@ -10,10 +10,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, kernel, order
 from ..flows import flow_cache_kernel as flow_cache
 from ..flows.event_kernel import EVICTIONS, EXPIRIES, NO_NODE, NO_PORT, NOT_FOUND
@@ -33,7 +29,7 @@ ROW_ALARMS = WAYS * 65
 
 
 @kernel
-def put_evicted_hop(evicted: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
+def put_evicted_hop(evicted, g, k, states, at):
     """Write hop k of record g from its state at `at`; NOT_FOUND: its state is unknown."""
     hop = evicted[g].hops[k]
     if at == NOT_FOUND:
@@ -66,7 +62,7 @@ def put_evicted_hop(evicted: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
 
 
 @kernel
-def put_evicted_flow(evicted: Any, g: Any, flows: Any, f: Any, states: Any, reason: Any) -> Any:
+def put_evicted_flow(evicted, g, flows, f, states, reason):
     """Records of flow f, one for each 8 hops of its path. Returns records so far."""
     flow = flows[f]
     count = U64(flow.hop_count)
@@ -107,10 +103,7 @@ def put_evicted_flow(evicted: Any, g: Any, flows: Any, f: Any, states: Any, reas
 
 
 @kernel
-def add_flow(
-    tags: Any, flows: Any, states: Any, pool: Any, row: Any, hashed: Any, reports: Any, i: Any,
-    evicted: Any, g: Any, journal: Any, j: Any, tally: Any, knobs: Any,
-) -> Any:  # fmt: skip
+def add_flow(tags, flows, states, pool, row, hashed, reports, i, evicted, g, journal, j, tally, knobs):
     """Make room for the flow of packet i in its row; the caller holds the row's version odd.
 
     Returns (records so far, journal events so far, way).
@@ -129,10 +122,7 @@ def add_flow(
 
 
 @kernel
-def sweep_idle(
-    tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, reason: Any,
-    evicted: Any, journal: Any, tally: Any, knobs: Any,
-) -> Any:  # fmt: skip
+def sweep_idle(tags, flows, states, pool, start, end, now, idle_ns, reason, evicted, journal, tally, knobs):
     """Remove the flows of the rows `start` to `end` without a packet for `idle_ns`; below 0: all flows.
 
     Their alarms are cleared. Returns (first row not swept, records, journal events).

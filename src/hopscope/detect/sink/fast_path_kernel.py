@@ -19,10 +19,6 @@ as long as decoding, and 1.88 times with one pass that writes events as it goes.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U16, U32, U64, inlined, kernel
 from ...wire.records import Have
 from ..distributions.distribution_kernel import LATENCY as OF_LATENCY
@@ -43,7 +39,7 @@ FULL = U64(Have.NODE_ID | Have.HOP_LATENCY | Have.QUEUE_OCCUPANCY | Have.TX_UTIL
 
 
 @inlined
-def key_of(hop: Any, have: Any) -> Any:
+def key_of(hop, have):
     """Key of a hop's distributions."""
     port = U64(hop.egress_port) if have & PORTS else NO_PORT
     queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
@@ -51,7 +47,7 @@ def key_of(hop: Any, have: Any) -> Any:
 
 
 @inlined
-def look_hop(hop: Any, have: Any, measures: Any, state: Any, rows: Any, limits: Any, base: Any) -> Any:
+def look_hop(hop, have, measures, state, rows, limits, base):
     """(Nonzero if the hop differs from the known one, nonzero if its distributions moved, bits of Type)."""
     off_path = (
         U64(hop.node_id ^ state.node_id)
@@ -70,9 +66,7 @@ def look_hop(hop: Any, have: Any, measures: Any, state: Any, rows: Any, limits: 
 
 
 @inlined
-def look(
-    f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any, limits: Any, overrides: Any
-) -> Any:
+def look(f, states, hops, first, count, rows, limits, overrides):
     """Examine a packet before anything is written.
 
     Returns (nonzero if it is not on the known path, nonzero if distributions moved, nonzero if a hop causes
@@ -103,10 +97,7 @@ def look(
 
 
 @kernel
-def find_rows(
-    f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any, bins: Any, reports: Any, i: Any,
-    knobs: Any, tally: Any,
-) -> Any:  # fmt: skip
+def find_rows(f, states, hops, first, count, rows, bins, reports, i, knobs, tally):
     """Find the distributions of every hop of packet i; False if the table has no room for all."""
     r = reports[i]
     for k in range(count):
@@ -133,9 +124,9 @@ def find_rows(
 
 @kernel
 def emit_hops(
-    f: Any, states: Any, hops: Any, first: Any, count: Any, ports: Any, shares: Any, limits: Any,
-    overrides: Any, out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
-) -> Any:  # fmt: skip
+    f, states, hops, first, count, ports, shares, limits, overrides, out, n, journal, j, tally, knobs,
+    reports, i,
+):  # fmt: skip
     """Events of the hops of packet i, before `commit`. Returns (records, journal events so far)."""
     for k in range(count):
         h = U64(k)
@@ -164,10 +155,7 @@ def emit_hops(
 
 
 @inlined
-def commit_hop(
-    hop: Any, have: Any, measures: Any, state: Any,
-    rows: Any, bins: Any, edges: Any, counted: Any, logs: Any, now: Any,
-) -> None:  # fmt: skip
+def commit_hop(hop, have, measures, state, rows, bins, edges, counted, logs, now):
     """Write the values of a hop."""
     latency = U64(hop.hop_latency)
     occupancy = U64(hop.queue_occupancy)
@@ -200,10 +188,7 @@ def commit_hop(
 
 
 @inlined
-def commit(
-    f: Any, states: Any, hops: Any, first: Any, count: Any,
-    rows: Any, bins: Any, edges: Any, counted: Any, logs: Any, now: Any,
-) -> None:  # fmt: skip
+def commit(f, states, hops, first, count, rows, bins, edges, counted, logs, now):
     """Write the values of a packet's hops. The caller holds the row's version odd."""
     for k in range(count):
         h = U64(k)

@@ -7,10 +7,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, kernel
 from ..flows.event_kernel import NOTHING, emit, put_hop, put_table_flow
 from ..flows.flow_cache_kernel import FLOW_LATENCY, FLOW_PATH, FLOW_RECORD, HOP_LATENCY, INLINE
@@ -22,7 +18,7 @@ ROOM = U64(64 * (MEASURES - 1) + 9)
 
 
 @kernel
-def record_hop(evicted: Any, at: Any, k: Any, events: Any, n: Any, tally: Any) -> Any:
+def record_hop(evicted, at, k, events, n, tally):
     """Events of hop k of record `at`: mean and latest value of each measure. Returns events so far."""
     flow = evicted[at]
     hop = flow.hops[k]
@@ -46,7 +42,7 @@ def record_hop(evicted: Any, at: Any, k: Any, events: Any, n: Any, tally: Any) -
 
 
 @kernel
-def record_flows(evicted: Any, start: Any, events: Any, tally: Any) -> Any:
+def record_flows(evicted, start, events, tally):
     """FLOW_RECORD events of the flows from record `start` on: path with packets, latency, values of hops.
 
     It stops before a flow whose events might not fit. Returns (record to continue with, events written).

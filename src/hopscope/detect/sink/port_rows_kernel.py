@@ -9,10 +9,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, kernel
 from ..flows.event_kernel import NO_PORT, NOT_FOUND, PORT_QUEUES
 from ..flows.hop_kernel import KIND_EGRESS, KIND_QUEUE
@@ -27,10 +23,7 @@ SEEN, KEY = U64(3), U64(2)
 
 
 @kernel
-def update_port(
-    ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any,
-    events: Any, tally: Any, knobs: Any,
-) -> None:  # fmt: skip
+def update_port(ports, shares, key, rows, at, measure, bins, seen, events, tally, knobs):
     """Copy the latest and highest value of a measure from distribution row `at` to the port table, if it had
     a value since the last copy; so a row that has expired is not created again.
     """
@@ -57,9 +50,7 @@ def update_port(
 
 
 @kernel
-def update_ports(
-    rows: Any, bins: Any, since: Any, ports: Any, shares: Any, seen: Any, events: Any, knobs: Any, tally: Any
-) -> Any:
+def update_ports(rows, bins, since, ports, shares, seen, events, knobs, tally):
     """Copy the distributions that have values since `since`, ns. Returns the time of the newest."""
     newest = since
     for k in range(1, len(rows)):

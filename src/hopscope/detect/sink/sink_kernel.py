@@ -23,10 +23,6 @@ A packet of a known flow on its known path takes the fast path; every other pack
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, kernel, order
 from ..distributions.distribution_kernel import count_path
 from ..flows.ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow
@@ -54,11 +50,9 @@ MAX_PATIENCE = U64(64)
 
 @kernel
 def update_kernel(
-    reports: Any, start: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any,
-    rows: Any, bins: Any, edges: Any, ports: Any, shares: Any, limits: Any, overrides: Any,
-    bounds: Any, knobs: Any, out: Any, journal: Any, evicted: Any, event_rows: Any,
-    tally: Any, hashes: Any, path: Any, where: Any, old_hops: Any,
-) -> Any:  # fmt: skip
+    reports, start, hops, tags, flows, states, pool, rows, bins, edges, ports, shares, limits, overrides,
+    bounds, knobs, out, journal, evicted, event_rows, tally, hashes, path, where, old_hops,
+):  # fmt: skip
     """Process packets from row `start` on, and stop before one whose records might not fit.
 
     Returns (first row not processed, records, journal events, evictions).

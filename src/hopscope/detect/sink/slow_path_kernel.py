@@ -18,10 +18,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...wire.records import Flag, IntFlag
 from ..distributions.distribution_kernel import count_hop, count_path, home_of, queue_key, slot_of
@@ -56,7 +52,7 @@ END_TO_END_SHIFT = U64(2) * event.END_TO_END
 
 
 @inlined
-def measured(have: Any) -> Any:
+def measured(have):
     """Bits of Measure that a hop has, from its fields."""
     return (
         U64(have & LATENCY != U64(0))
@@ -66,13 +62,13 @@ def measured(have: Any) -> Any:
 
 
 @inlined
-def limits_of(overrides: Any, node: Any) -> Any:
+def limits_of(overrides, node):
     """Index of the limits of a switch: its own, or 0, the limits of all switches."""
     return flow_events.limits_of(overrides, node) * event.ROW
 
 
 @inlined
-def store_values(state: Any, measures: Any, latency: Any, occupancy: Any, utilization: Any) -> None:
+def store_values(state, measures, latency, occupancy, utilization):
     """Put a packet's values into a hop's state; if its measures changed, the sums restart."""
     if (U64(state.state) != measures) | (state.samples == MAX_SAMPLES):
         state.state = U8(measures)
@@ -96,10 +92,9 @@ def store_values(state: Any, measures: Any, latency: Any, occupancy: Any, utiliz
 
 @inlined
 def types_of(
-    limits: Any, base: Any, measures: Any, known: Any,
-    latency: Any, before: Any, occupancy: Any, occupancy_before: Any,
-    utilization: Any, utilization_before: Any,
-) -> Any:  # fmt: skip
+    limits, base, measures, known, latency, before, occupancy, occupancy_before, utilization,
+    utilization_before,
+):  # fmt: skip
     """Bits of Type of a hop's values; `known` has a bit for each previous value that exists."""
     types = U64(0)
     if measures & U64(1):
@@ -116,10 +111,9 @@ def types_of(
 
 @inlined
 def update_hop(
-    states: Any, s: Any, hops: Any, at: Any, h: Any, m: Any,
-    rows: Any, bins: Any, edges: Any, ports: Any, shares: Any, limits: Any, overrides: Any,
-    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, measures: Any,
-) -> Any:  # fmt: skip
+    states, s, hops, at, h, m, rows, bins, edges, ports, shares, limits, overrides, out, n, journal, j, tally,
+    knobs, reports, i, measures,
+):  # fmt: skip
     """Process a hop whose state is row s (NOT_FOUND: none). Returns (records, journal events so far)."""
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
@@ -177,7 +171,7 @@ def update_hop(
 
 
 @inlined
-def update_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
+def update_end_to_end(flow, total, limits):
     """Store the sum of a packet's hop latencies in its flow. Returns (bits of Type, previous value)."""
     has = U64((U64(flow.state) & flow_cache.HAS_LATENCY) != U64(0))
     before = flow.latency_latest * has
@@ -191,9 +185,9 @@ def update_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
 
 @kernel
 def update_path(
-    flows: Any, f: Any, states: Any, pool: Any, hops: Any, first: Any, count: Any, cut: Any,
-    path: Any, where: Any, old_hops: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
-) -> Any:  # fmt: skip
+    flows, f, states, pool, hops, first, count, cut, path, where, old_hops, journal, j, tally, knobs, reports,
+    i,
+):  # fmt: skip
     """Store a packet's path if it is new, or find its hops in the known one (`where`).
 
     Returns (journal events so far, whether the state of hop h is the flow's h-th state, PATH_CHANGE or 0).
@@ -237,11 +231,9 @@ def update_path(
 
 @kernel
 def take_packet(
-    reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
-    tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any, ports: Any, shares: Any,
-    limits: Any, overrides: Any, knobs: Any, out: Any, n: Any, journal: Any, j: Any, evicted: Any, g: Any,
-    tally: Any, path: Any, where: Any, old_hops: Any,
-) -> Any:  # fmt: skip
+    reports, i, hops, hashed, guess, tags, flows, states, pool, rows, bins, edges, ports, shares, limits,
+    overrides, knobs, out, n, journal, j, evicted, g, tally, path, where, old_hops,
+):  # fmt: skip
     """Process packet i. Returns (records, journal events, evictions so far).
 
     `hashed` is the hash of its flow, `guess` its way by the tag alone, or NOT_FOUND.

@@ -19,10 +19,6 @@ nothing.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, comparer, inlined, kernel, order
 from ...wire.records import HOP, Carried, Flag, Have, Mode
 from ..distributions.distribution_kernel import (
@@ -65,7 +61,7 @@ compare_hop = comparer(
 
 
 @inlined
-def is_int_packet(r: Any) -> Any:
+def is_int_packet(r):
     """Whether a row is a packet with a stack of INT metadata: not rejected, no report, no postcard."""
     return (
         (r.reason == 0)
@@ -78,7 +74,7 @@ def is_int_packet(r: Any) -> Any:
 
 
 @inlined
-def prefetch_packet(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
+def prefetch_packet(reports, i, tags, hashes, keys):
     """Hash the flow of packet i and prefetch its row of tags; the hash of a row that is skipped is 0."""
     if is_int_packet(reports[i]):
         prefetch_row(reports, i, tags, hashes, keys)
@@ -87,7 +83,7 @@ def prefetch_packet(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> 
 
 
 @inlined
-def prefetch_next(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hashes: Any, keys: Any) -> None:
+def prefetch_next(reports, i, tags, flows, states, hashes, keys):
     """Before packet i: prefetch the flow of the one AHEAD later, and the tags of the one AHEAD after that."""
     total = U64(len(reports))
     if i + U64(2) * AHEAD < total:
@@ -97,7 +93,7 @@ def prefetch_next(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hash
 
 
 @inlined
-def all_logarithmic(edges: Any) -> Any:
+def all_logarithmic(edges):
     """Whether the bins of every measure are logarithmic."""
     logs = edges[FLAGS] != U64(0)
     for k in range(1, MEASURES):
@@ -106,7 +102,7 @@ def all_logarithmic(edges: Any) -> Any:
 
 
 @inlined
-def look(f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any, bounds: Any) -> Any:
+def look(f, states, hops, first, count, rows, bounds):
     """(Nonzero if a packet is not usual, the sum of its latencies). All hops have the fields of the first."""
     shape = hops[first]
     present, odd, total = U64(shape.present), U64(0), U64(0)
@@ -132,7 +128,7 @@ def look(f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any, boun
 
 
 @inlined
-def count(rows: Any, bins: Any, slot: Any, metric: Any, value: Any) -> None:
+def count(rows, bins, slot, metric, value):
     """Count a value of 32 bits."""
     row = rows[slot]
     bins[(slot * EACH + metric) * WIDTH + log_bin_of_32(value)] += U64(1)
@@ -143,9 +139,7 @@ def count(rows: Any, bins: Any, slot: Any, metric: Any, value: Any) -> None:
 
 
 @inlined
-def commit(
-    f: Any, states: Any, hops: Any, first: Any, hop_count: Any, rows: Any, bins: Any, now: Any
-) -> None:
+def commit(f, states, hops, first, hop_count, rows, bins, now):
     """Write the values of a packet's hops. The caller holds the row's version odd."""
     for k in range(hop_count):
         h = U64(k)
@@ -168,9 +162,8 @@ def commit(
 
 @kernel
 def usual_packets(
-    reports: Any, start: Any, hops: Any, tags: Any, flows: Any, states: Any, rows: Any, bins: Any, edges: Any,
-    limits: Any, bounds: Any, knobs: Any, hashes: Any,
-) -> Any:  # fmt: skip
+    reports, start, hops, tags, flows, states, rows, bins, edges, limits, bounds, knobs, hashes
+):
     """Process packets from `start` up to the first that is not usual. Returns (its index, packets done)."""
     mask = U64(len(tags)) // ROW_WORDS - U64(1)
     packets = U64(0)

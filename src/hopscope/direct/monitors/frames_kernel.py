@@ -3,10 +3,6 @@
 Parameters: `arena`: uint8 frame bytes; `frames`: FRAME [frames]; `out`: OBSERVATION [frames]; `flow`: uint8
 [13]."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, be16, be32, kernel, mix64
 from ...wire import layout
 from ...wire.decode.walk_kernel import packet_id
@@ -22,7 +18,7 @@ ONE = U64(1)
 
 
 @kernel
-def folded(high: Any, low: Any) -> Any:
+def folded(high, low):
     """`observation.fold` of an address."""
     if high == packet.NONE and low >> U64(32) == U64(0xFFFF):
         return low & U64(0xFFFFFFFF)
@@ -30,14 +26,14 @@ def folded(high: Any, low: Any) -> Any:
 
 
 @kernel
-def put(flow: Any, at: Any, value: Any, count: Any) -> None:
+def put(flow, at, value, count):
     """Write the lowest `count` bytes of a number into a flow, big-endian."""
     for i in range(count):
         flow[at + i] = U8((value >> (U64(8) * (count - ONE - i))) & U64(255))
 
 
 @kernel
-def observe(arena: Any, frames: Any, switch: Any, out: Any) -> Any:
+def observe(arena, frames, switch, out):
     """Write one observation per frame that is an IP packet to the first rows of `out`; returns their
     number.
     """

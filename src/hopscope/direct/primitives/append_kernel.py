@@ -4,10 +4,6 @@ Parameters: `pending`: uint8 [lists * slot bytes], each list's batch as the imag
 [lists], tick of a batch's oldest entry and NOTIFIED; `state`: uint64 [8], tick and counters; `verbs`,
 `payload`, `fill`: a VerbBlock."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
@@ -26,7 +22,7 @@ NOTIFIED = U64(1) << U64(32)
 
 
 @inlined
-def open_slot(pending: Any, at: Any, number: Any, first: Any, generation: Any) -> None:
+def open_slot(pending, at, number, first, generation):
     """Write the head of an empty batch into the image of a list's next slot."""
     store64(pending, at, WRITTEN | (number & NUMBERS) | (first << U64(32)))
     upper = load64(pending, at + U64(8)) & (WORD << U64(32))
@@ -34,9 +30,7 @@ def open_slot(pending: Any, at: Any, number: Any, first: Any, generation: Any) -
 
 
 @inlined
-def emit(
-    number: Any, params: Any, targets: Any, pending: Any, marks: Any, verbs: Any, payload: Any, fill: Any
-) -> None:
+def emit(number, params, targets, pending, marks, verbs, payload, fill):
     """Append the write of a list's batch, and open its next batch."""
     size = slot_bytes(params)
     at, to = number * size, fill[PAYLOAD]
@@ -60,10 +54,7 @@ def emit(
 
 
 @kernel
-def write(
-    reports: Any, rows: Any, arena: Any, params: Any, targets: Any, pending: Any, marks: Any, state: Any,
-    verbs: Any, payload: Any, fill: Any,
-) -> None:  # fmt: skip
+def write(reports, rows, arena, params, targets, pending, marks, state, verbs, payload, fill):
     """Put entries into their lists' batches; append the full batches.
 
     A batch waits as the complete image of its slot, so an entry touches one place, and a full batch is copied
@@ -104,10 +95,7 @@ def write(
 
 
 @kernel
-def sweep(
-    first: Any, before: Any, counter: Any, params: Any, targets: Any, pending: Any, marks: Any, state: Any,
-    verbs: Any, payload: Any, fill: Any,
-) -> Any:  # fmt: skip
+def sweep(first, before, counter, params, targets, pending, marks, state, verbs, payload, fill):
     """Append the batches of lists from `first` on whose oldest entry is older than tick `before`.
 
     `counter` is the index of the counter. Returns the list to continue with, or the number of lists when
@@ -127,7 +115,7 @@ def sweep(
 
 
 @kernel
-def ends(memory: Any, params: Any, out: Any) -> Any:
+def ends(memory, params, out):
     """Write the ends of the nonempty lists in a memory to `out`, LIST_END; returns their number."""
     count = U64(0)
     for number in range(params[place.SLOTS]):
@@ -141,7 +129,7 @@ def ends(memory: Any, params: Any, out: Any) -> Any:
 
 
 @kernel
-def resume(ends: Any, params: Any, generation: Any, which: Any, collectors: Any, pending: Any) -> None:
+def resume(ends, params, generation, which, collectors, pending):
     """Open the next slot of the lists of collector `which`: after its end in `ends`, LIST_END [lists], sorted
     by list, or a new generation's first.
     """

@@ -3,10 +3,6 @@
 Parameters: `memory`: uint8, a store's memory; `params`: its header; `ring`: offset of a list; `size`: bytes
 of a slot; `tails`: TAIL [lists] of a reader."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, inlined, kernel, load64, move, order_reads
 from ..stores import params as place
 
@@ -21,13 +17,13 @@ UNKNOWN = U64(0xFFFFFFFF)
 
 
 @inlined
-def slot_bytes(params: Any) -> Any:
+def slot_bytes(params):
     """Bytes of a slot."""
     return params[place.STRIDE] // params[place.BATCHES]
 
 
 @inlined
-def stamp_at(memory: Any, at: Any, size: Any) -> Any:
+def stamp_at(memory, at, size):
     """Stamp of a slot, with the entries before it in the upper half; 0 if the slot is incomplete."""
     end = load64(memory, at + size - U64(8)) >> U64(32)
     order_reads()
@@ -38,13 +34,13 @@ def stamp_at(memory: Any, at: Any, size: Any) -> Any:
 
 
 @inlined
-def kind_at(memory: Any, at: Any) -> Any:
+def kind_at(memory, at):
     """Entries of a slot's batch, and its generation from bit 8 on."""
     return load64(memory, at + U64(8)) & WORD
 
 
 @inlined
-def batch_at(memory: Any, ring: Any, batch: Any, generation: Any, params: Any) -> Any:
+def batch_at(memory, ring, batch, generation, params):
     """`stamp_at` of a batch's slot if it holds exactly this batch; 0 otherwise."""
     size = slot_bytes(params)
     at = ring + (batch & (params[place.BATCHES] - U64(1))) * size
@@ -55,7 +51,7 @@ def batch_at(memory: Any, ring: Any, batch: Any, generation: Any, params: Any) -
 
 
 @kernel
-def newest(memory: Any, params: Any, number: Any, every: Any) -> Any:
+def newest(memory, params, number, every):
     """The end of a list:
 
     (generation, next batch, entries before it); generation UNKNOWN: the list is empty. `every`: inspect every
@@ -84,7 +80,7 @@ def newest(memory: Any, params: Any, number: Any, every: Any) -> Any:
 
 
 @kernel
-def start_tails(tails: Any, back: Any, memory: Any, params: Any) -> None:
+def start_tails(tails, back, memory, params):
     """Set tails `back` batches before the newest, or to the oldest available."""
     batches = params[place.BATCHES]
     for i in range(tails.shape[0]):
@@ -104,7 +100,7 @@ def start_tails(tails: Any, back: Any, memory: Any, params: Any) -> None:
 
 
 @inlined
-def renewed(tail: Any, memory: Any, ring: Any, size: Any) -> Any:
+def renewed(tail, memory, ring, size):
     """Whether slot 0 has a new generation; the tail is then set to its start."""
     head = stamp_at(memory, ring, size)
     generation = kind_at(memory, ring) >> U64(8)
@@ -118,7 +114,7 @@ def renewed(tail: Any, memory: Any, ring: Any, size: Any) -> Any:
 
 
 @inlined
-def skip_gap(tail: Any, memory: Any, ring: Any, params: Any) -> Any:
+def skip_gap(tail, memory, ring, params):
     """Whether the next batch was lost, since a later one exists; the tail is then set after the gap.
 
     Looks 1, 2, 4 … batches ahead, so a gap is detected once it is followed by as many batches as it has.
@@ -137,7 +133,7 @@ def skip_gap(tail: Any, memory: Any, ring: Any, params: Any) -> Any:
 
 
 @kernel
-def poll(tails: Any, start: Any, memory: Any, params: Any, out: Any, lists: Any) -> Any:
+def poll(tails, start, memory, params, out, lists):
     """Copy new entries of lists, from tail `start` on, into `out` [entries * data_bytes] while a batch fits.
 
     `lists` [entries] gets the list of each. Returns the number of entries, and the tail to start with next

@@ -1,9 +1,5 @@
 """Cardinality: elements to registers, and registers from memory."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, be32, kernel
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
@@ -21,10 +17,7 @@ SENT, FILTERED = range(2)
 
 
 @kernel
-def write(
-    reports: Any, rows: Any, arena: Any, params: Any, targets: Any, highest: Any, counters: Any, verbs: Any,
-    payload: Any, fill: Any,
-) -> None:  # fmt: skip
+def write(reports, rows, arena, params, targets, highest, counters, verbs, payload, fill):
     """Append a write for every element that raises its register in `highest` [sketches * registers]."""
     precision, sketches = params[place.VARIANT], params[place.SLOTS]
     count, at = fill[COUNT], fill[PAYLOAD]
@@ -65,7 +58,7 @@ def write(
 
 
 @kernel
-def read(memory: Any, first: Any, values: Any) -> None:
+def read(memory, first, values):
     """Values of registers from number `first` on, uint8 [registers]: the position of the last nonzero
     byte.
     """

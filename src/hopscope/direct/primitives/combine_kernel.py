@@ -7,10 +7,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U16, U32, U64, inlined, kernel, mix64
 from ...rdma.records import COUNT, Verb
 
@@ -22,13 +18,13 @@ TARGET = U64(40)
 
 
 @inlined
-def number_of(verb: Any) -> Any:
+def number_of(verb):
     """Number of a verb's counter."""
     return ((U64(verb["address"]) >> U64(3)) + U64(1)) | U64(verb["target"]) << TARGET
 
 
 @inlined
-def put(verb: Any, number: Any, total: Any) -> None:
+def put(verb, number, total):
     """Fill a verb with the addition to a counter."""
     verb["address"] = ((number & ((U64(1) << TARGET) - U64(1))) - U64(1)) << U64(3)
     verb["value"] = total
@@ -39,7 +35,7 @@ def put(verb: Any, number: Any, total: Any) -> None:
 
 
 @kernel
-def combine(first: Any, held: Any, sums: Any, state: Any, verbs: Any, fill: Any) -> None:
+def combine(first, held, sums, state, verbs, fill):
     """Hold the additions of the verbs from `first` on. Verbs with a notice, and sums of counters whose row
     was taken by another counter, remain in the block.
     """
@@ -68,7 +64,7 @@ def combine(first: Any, held: Any, sums: Any, state: Any, verbs: Any, fill: Any)
 
 
 @kernel
-def release(first: Any, held: Any, sums: Any, state: Any, verbs: Any, fill: Any) -> Any:
+def release(first, held, sums, state, verbs, fill):
     """Append waiting sums from row `first` on. Returns the row to continue with, or the number of rows."""
     rows = U64(held.shape[0])
     for row in range(U64(first), rows):

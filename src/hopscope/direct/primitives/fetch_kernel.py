@@ -5,20 +5,13 @@ Parameters: `places`: uint64 [keys * copies], offsets; `owners`: uint64 [keys], 
 uint8 [keys], keys to process; `slots`: uint8 [keys * copies * stride + 8], the copies.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U64, few, inlined, kernel, load64, move, store64
 
 EIGHT = U64(8)
 
 
 @kernel
-def fetch(
-    memory: Any, places: Any, owners: Any, collector: Any, collectors: Any, spread: Any, stride: Any,
-    look: Any, again: Any, slots: Any, changed: Any,
-) -> None:  # fmt: skip
+def fetch(memory, places, owners, collector, collectors, spread, stride, look, again, slots, changed):
     """Copy this collector's slots, of `stride` bytes, of all keys marked in `look`.
 
     `again`: they were copied before; keys with a slot that has changed are marked in `changed`, uint8 [keys].
@@ -41,7 +34,7 @@ def fetch(
 
 
 @inlined
-def same(left: Any, left_at: Any, right: Any, right_at: Any, count: Any) -> Any:
+def same(left, left_at, right, right_at, count):
     """Whether `count` bytes of two arrays are equal."""
     i = U64(0)
     while i + EIGHT <= count:

@@ -1,9 +1,5 @@
 """Key-Increment: reports to fetch-and-adds, and keys to counters."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, kernel, load64, prefetch_read
 from ...rdma.records import COUNT, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
@@ -22,9 +18,7 @@ AHEAD = U64(32)
 
 
 @kernel
-def write(
-    reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, verbs: Any, fill: Any
-) -> None:
+def write(reports, rows, arena, params, tables, targets, verbs, fill):
     """Append one FETCH_ADD per copy of every report in `rows`, but only one per distinct slot."""
     mode, seed, slots = params[place.HASHING], params[place.SEED], params[place.SLOTS]
     max_copies, collectors = params[place.COPIES], U64(targets.shape[0])
@@ -69,9 +63,7 @@ def write(
 
 
 @kernel
-def minimum(
-    keys: Any, key_bytes: Any, copies: Any, memory: Any, params: Any, tables: Any, counters: Any
-) -> None:
+def minimum(keys, key_bytes, copies, memory, params, tables, counters):
     """Counters of consecutive keys: the minimum of their slots, each read atomically.
 
     Each key is hashed twice: `AHEAD` keys in advance, to prefetch its slots, and when it is processed.

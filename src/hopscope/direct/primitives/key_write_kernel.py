@@ -4,10 +4,6 @@ Parameters: `reports`: DTA [reports]; `rows`: uint32, the rows to write; `arena`
 `params`: a store's header; `tables`: CRC tables; `targets`: uint16 [collectors]; `verbs`, `payload`, `fill`:
 a VerbBlock."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
@@ -25,7 +21,7 @@ EIGHT = U64(8)
 
 
 @inlined
-def entry(payload: Any, at: Any, check: Any, check_bytes: Any, arena: Any, data_at: Any, width: Any) -> None:
+def entry(payload, at, check, check_bytes, arena, data_at, width):
     """Write a slot's content, checksum and data, at `at`; overwrites up to 16 bytes after it."""
     store64(payload, at, check)
     if width > EIGHT:
@@ -35,10 +31,7 @@ def entry(payload: Any, at: Any, check: Any, check_bytes: Any, arena: Any, data_
 
 
 @kernel
-def write(
-    reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, copies_now: Any, seen: Any,
-    verbs: Any, payload: Any, fill: Any,
-) -> None:  # fmt: skip
+def write(reports, rows, arena, params, tables, targets, copies_now, seen, verbs, payload, fill):
     """Append one WRITE per copy of every report in `rows`; of variant SWAP a CMP_SWAP for the second.
 
     First slots are marked in `seen`, uint8 [observed slots], for `AdaptiveCopies`.

@@ -6,10 +6,6 @@ Parameters: `places`: uint64 [keys * copies], offsets of slots; `checks`: uint64
 uint8 [keys], keys to process; `slots`: uint8 [keys * copies * stride], copies of slots.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U64, few, kernel, move, prefetch_read
 from ..hashing_kernel import begin, checksum, slot
 from ..stores import params as place
@@ -22,9 +18,7 @@ SINGLE, NEWEST = U64(1), U64(2)
 
 
 @kernel
-def locate(
-    keys: Any, key_bytes: Any, copies: Any, memory: Any, params: Any, tables: Any, places: Any, checks: Any,
-) -> None:  # fmt: skip
+def locate(keys, key_bytes, copies, memory, params, tables, places, checks):
     """Offsets of the slots of every key, uint64 [keys * copies], and the checksums, uint64 [keys]."""
     mode, stride = params[place.HASHING], params[place.STRIDE]
     at = U64(0)
@@ -42,10 +36,7 @@ def locate(
 
 
 @kernel
-def vote(
-    slots: Any, places: Any, checks: Any, look: Any, consensus: Any, rule: Any, spread: Any, params: Any,
-    status: Any, data: Any, votes: Any,
-) -> None:  # fmt: skip
+def vote(slots, places, checks, look, consensus, rule, spread, params, status, data, votes):
     """The answer to every key by the `Rule`, and the number of copies that hold it; two in one slot count
     once.
     """

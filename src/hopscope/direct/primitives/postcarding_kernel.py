@@ -6,10 +6,6 @@ of a path by its length, all of them for 0; `hashes`, `cards`: uint64 [block], `
 good postcards of a block: hash of the key, card (below) and index of the record; `queue`: uint32 [block + 1],
 rows that leave; `verbs`, `payload`, `fill`: a VerbBlock."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, be32, inlined, kernel, mix64, prefetch, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.dta.records import DtaFlag
@@ -48,13 +44,13 @@ TICK, WAITING, COMPLETED, EARLY, AGED, FLUSHED, DUPLICATES = range(7)
 
 
 @inlined
-def word_mask(bits: Any) -> Any:
+def word_mask(bits):
     """The lowest `bits` (1 to 64) bits."""
     return U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits))
 
 
 @inlined
-def encode(mode: Any, tables: Any, value: Any, bits: Any) -> Any:
+def encode(mode, tables, value, bits):
     """g(v): the lower 32 bits are a permutation of the 32-bit numbers; more bits only if `bits` needs
     them.
     """
@@ -76,7 +72,7 @@ def encode(mode: Any, tables: Any, value: Any, bits: Any) -> Any:
 
 
 @inlined
-def hop_checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, hop: Any) -> Any:
+def hop_checksum(mode, tables, h, arena, at, count, hop):
     """checksum(x, i) of a key at hop i, from 0: 64 bits, or 32 where the functions are CRCs."""
     if U64(mode) == MIX:
         return hashed(h, HOP + U64(hop))
@@ -84,10 +80,7 @@ def hop_checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any
 
 
 @inlined
-def emit(
-    row: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any, width: Any, verbs: Any,
-    payload: Any, fill: Any,
-) -> None:  # fmt: skip
+def emit(row, params, tables, targets, cache, keys, width, verbs, payload, fill):
     """Append the writes of one row's chunk, one per copy, and empty the row."""
     mode, hops, bits = params[place.HASHING], params[place.HOPS], params[place.CHECKSUM_BITS]
     size, mask = (bits + U64(7)) >> U64(3), word_mask(bits)
@@ -122,10 +115,7 @@ def emit(
 
 
 @kernel
-def drain(
-    queue: Any, left: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any, width: Any,
-    verbs: Any, payload: Any, fill: Any,
-) -> None:  # fmt: skip
+def drain(queue, left, params, tables, targets, cache, keys, width, verbs, payload, fill):
     """Append the chunks of the first `left` rows of the queue."""
     for i in range(U64(left)):
         emit(U64(queue[i]), params, tables, targets, cache, keys, width, verbs, payload, fill)
@@ -133,9 +123,8 @@ def drain(
 
 @inlined
 def accept(
-    reports: Any, rows: Any, first: Any, last: Any, arena: Any, longest: Any, seed: Any, hops: Any,
-    cache: Any, lowest: Any, width: Any, hashes: Any, cards: Any, taken: Any,
-) -> Any:  # fmt: skip
+    reports, rows, first, last, arena, longest, seed, hops, cache, lowest, width, hashes, cards, taken
+):
     """Check postcards `first` to `last` (excluded) of `rows`, hash their keys, and prefetch their rows of the
     cache.
 
@@ -164,10 +153,7 @@ def accept(
 
 
 @inlined
-def put(
-    first: Any, last: Any, hashes: Any, cards: Any, cache: Any, lowest: Any, width: Any, wholes: Any,
-    tick: Any, queue: Any, state: Any,
-) -> Any:  # fmt: skip
+def put(first, last, hashes, cards, cache, lowest, width, wholes, tick, queue, state):
     """Put cards from `first` into their rows, until `last` (excluded) or one whose row has another key or
     leaves; the rows that become complete are queued.
 
@@ -204,9 +190,7 @@ def put(
 
 
 @inlined
-def keep_keys(
-    first: Any, last: Any, reports: Any, taken: Any, arena: Any, hashes: Any, lowest: Any, keys: Any
-) -> None:
+def keep_keys(first, last, reports, taken, arena, hashes, lowest, keys):
     """Copy the keys of cards `first` to `last` (excluded) to their rows."""
     for i in range(U64(first), U64(last)):
         report = reports[U64(taken[i])]
@@ -218,10 +202,9 @@ def keep_keys(
 
 @kernel
 def write(
-    reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any,
-    width: Any, wholes: Any, hashes: Any, cards: Any, taken: Any, queue: Any, state: Any, verbs: Any,
-    payload: Any, fill: Any,
-) -> None:  # fmt: skip
+    reports, rows, arena, params, tables, targets, cache, keys, width, wholes, hashes, cards, taken, queue,
+    state, verbs, payload, fill,
+):  # fmt: skip
     """Put postcards into the cache; append the chunks of rows that are complete or evicted by another key.
 
     Processes blocks of postcards in three passes: check them and prefetch their rows; put them into the rows;
@@ -260,10 +243,7 @@ def write(
 
 
 @kernel
-def sweep(
-    first: Any, before: Any, counter: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any,
-    width: Any, state: Any, verbs: Any, payload: Any, fill: Any,
-) -> Any:  # fmt: skip
+def sweep(first, before, counter, params, tables, targets, cache, keys, width, state, verbs, payload, fill):
     """Append the chunks of waiting rows from `first` on whose last postcard is older than tick `before`.
 
     `counter` is the index of the counter. Returns the row to continue with, or the number of rows when done.

@@ -1,9 +1,5 @@
 """Postcarding queries: chunks to values, keys to paths."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, inlined, kernel, prefetch_read
 from ..hashing_kernel import key_hash, slot
 from ..stores import params as place
@@ -17,7 +13,7 @@ NOTHING, FITS, HOLES, UNSURE = U64(0), U64(1), U64(2), U64(3)
 
 
 @kernel
-def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> Any:
+def fill_values(values, mode, tables, bits, table):
     """Fill the open-addressing table of g(v) and v, uint64 [2 * power of two], starting with the two
     reserved values.
 
@@ -45,7 +41,7 @@ def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> A
 
 
 @kernel
-def value_of(code: Any, table: Any) -> Any:
+def value_of(code, table):
     """The entry of a g, or 0 if no value has it."""
     last = U64(table.shape[0]) // U64(2) - U64(1)
     at = code & last
@@ -57,10 +53,7 @@ def value_of(code: Any, table: Any) -> Any:
 
 
 @inlined
-def read_chunk(
-    memory: Any, at: Any, mode: Any, tables: Any, h: Any, keys: Any, key_at: Any, key_bytes: Any, hops: Any,
-    bits: Any, table: Any, path: Any,
-) -> Any:  # fmt: skip
+def read_chunk(memory, at, mode, tables, h, keys, key_at, key_bytes, hops, bits, table, path):
     """Decode one chunk into `path`, reserved values included. Returns its kind, and from bit 2 on the hops
     with a value.
     """
@@ -85,9 +78,7 @@ def read_chunk(
 
 
 @kernel
-def locate(
-    keys: Any, key_bytes: Any, copies: Any, memory: Any, params: Any, tables: Any, places: Any
-) -> None:
+def locate(keys, key_bytes, copies, memory, params, tables, places):
     """Offsets of the chunks of every key, uint64 [keys * copies]."""
     for i in range(U64(places.shape[0]) // U64(copies)):
         key_at = i * U64(key_bytes)
@@ -102,9 +93,8 @@ def locate(
 
 @kernel
 def query(
-    keys: Any, key_bytes: Any, copies: Any, partial: Any, chunks: Any, look: Any, params: Any, tables: Any,
-    table: Any, scratch: Any, paths: Any, known: Any, votes: Any, kinds: Any,
-) -> None:  # fmt: skip
+    keys, key_bytes, copies, partial, chunks, look, params, tables, table, scratch, paths, known, votes, kinds
+):
     """Decode the copies of each key's chunks, uint8 [keys * copies * chunk bytes], if marked in `look`.
 
     `kinds` [keys]: bit `kind` for each kind seen, bit 4 if paths differ.

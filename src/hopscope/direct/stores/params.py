@@ -1,7 +1,5 @@
 """Header of a store: indices into an array of 32 uint64, the same for every primitive."""
 
-from __future__ import annotations
-
 PARAMS = 32
 """Length of the array `params` of a store's region."""
 

@@ -9,10 +9,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U64, kernel, mix64
 from ..hashing_kernel import key_hash
 
@@ -25,7 +21,7 @@ MOST = U64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
-def observe(reports: Any, rows: Any, arena: Any, limits: Any, sketch: Any, out: Any) -> Any:
+def observe(reports, rows, arena, limits, sketch, out):
     """Count the additions of `rows`; returns how many keys reached the threshold, which are in `out`."""
     found = U64(0)
     for i in range(rows.shape[0]):

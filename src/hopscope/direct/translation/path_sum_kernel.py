@@ -1,9 +1,5 @@
 """Path sums: postcards into rows, complete rows above the threshold into records."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, be32, kernel, move
 from ..hashing_kernel import key_hash
 
@@ -22,10 +18,7 @@ THRESHOLD, HOPS, LATENCY_BITS, IDLE = range(4)
 
 
 @kernel
-def observe(
-    reports: Any, rows: Any, arena: Any, limits: Any, now: Any, cache: Any, keys: Any, width: Any,
-    counters: Any, out: Any,
-) -> Any:  # fmt: skip
+def observe(reports, rows, arena, limits, now, cache, keys, width, counters, out):
     """Process the postcards in `rows`; write paths with a sum above the threshold to `out`, and return their
     number.
     """

@@ -22,10 +22,6 @@ Parameters: `reporters`: REPORTER [rows]; `seen`: uint64 [rows * window / 64]; `
 below; `frames`: FRAME, `reports`: DTA, row by row; `answers`: DTA_ANSWER.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import I64, U8, U16, U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...wire.dta.records import DtaFlag
@@ -55,14 +51,14 @@ MAX_NAMED = U64(0xFFFF)
 
 
 @inlined
-def is_row(row: Any, high: Any, low: Any, port: Any) -> Any:
+def is_row(row, high, low, port):
     """Whether a row is that of a reporter."""
     same = row.source_lo == low and row.source_hi == high and row.source_port == port
     return same and row.depth != U32(0)
 
 
 @kernel
-def find(reporters: Any, high: Any, low: Any, port: Any, make: Any, now: Any, limits: Any, tally: Any) -> Any:
+def find(reporters, high, low, port, make, now, limits, tally):
     """Row of a reporter; NONE if it has none, and `make` is false or no row of its set can be replaced."""
     sets = U64(len(reporters)) // SET_ROWS
     words = weigh(limits, KEYS, high) + weigh(limits, KEYS + 2, low)
@@ -102,13 +98,13 @@ def find(reporters: Any, high: Any, low: Any, port: Any, make: Any, now: Any, li
 
 
 @inlined
-def network_of(high: Any, low: Any) -> Any:
+def network_of(high, low):
     """The /64 of an IPv6 address, an IPv4 address itself."""
     return high if high else low
 
 
 @kernel
-def rows_of(reporters: Any, start: Any, network: Any) -> Any:
+def rows_of(reporters, start, network):
     """Number of rows of a full set that belong to a network."""
     found = ZERO
     for column in range(SET_ROWS):
@@ -118,7 +114,7 @@ def rows_of(reporters: Any, start: Any, network: Any) -> Any:
 
 
 @kernel
-def find_crowded(reporters: Any, start: Any, network: Any) -> Any:
+def find_crowded(reporters, start, network):
     """The oldest row of the network with the most rows of a full set; NONE unless it has more than `network`
     would have with a new row.
     """
@@ -133,7 +129,7 @@ def find_crowded(reporters: Any, start: Any, network: Any) -> Any:
 
 
 @kernel
-def forget_range(seen: Any, base: Any, number: Any, count: Any, window: Any) -> None:
+def forget_range(seen, base, number, count, window):
     """Clear the bits of `count` numbers from `number` on."""
     left = min(count, window)
     while left:
@@ -147,7 +143,7 @@ def forget_range(seen: Any, base: Any, number: Any, count: Any, window: Any) -> 
 
 
 @kernel
-def has_gap(seen: Any, base: Any, newest: Any, count: Any, window: Any) -> Any:
+def has_gap(seen, base, newest, count, window):
     """Whether one of the last `count` numbers, `newest` included, is missing."""
     left, number = count, newest
     while left:
@@ -163,7 +159,7 @@ def has_gap(seen: Any, base: Any, newest: Any, count: Any, window: Any) -> Any:
 
 
 @inlined
-def begin(row: Any, seen: Any, base: Any, number: Any, window: Any) -> None:
+def begin(row, seen, base, number, window):
     """Track a numbering from `number` on, which has been received."""
     forget_range(seen, base, ZERO, window, window)
     at = number & (window - ONE)
@@ -174,9 +170,7 @@ def begin(row: Any, seen: Any, base: Any, number: Any, window: Any) -> None:
 
 
 @kernel
-def settle(
-    reporters: Any, at: Any, seen: Any, number: Any, flags: Any, silent_ns: Any, limits: Any, tally: Any
-) -> Any:
+def settle(reporters, at, seen, number, flags, silent_ns, limits, tally):
     """(numbers newly missing, reason) of a report, `silent_ns` after the reporter's last one."""
     row = reporters[at]
     window, mask = limits[WINDOW], limits[MASK]
@@ -234,7 +228,7 @@ def settle(
 
 
 @kernel
-def track(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limits: Any, tally: Any) -> None:
+def track(frames, reports, reporters, seen, gaps, limits, tally):
     """Check the numbers of reports; duplicates and stale ones get their reason.
 
     `gaps` gets the numbers newly found missing before each report. Reports that the parser rejected are
@@ -275,7 +269,7 @@ def track(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limit
 
 
 @inlined
-def put_nack(answers: Any, count: Any, frame: Any, first: Any, many: Any, reason: Any, mask: Any) -> Any:
+def put_nack(answers, count, frame, first, many, reason, mask):
     """Append a NACK, or extend the last one if it continues it; returns the new count."""
     if count:
         last = answers[count - ONE]
@@ -297,9 +291,7 @@ def put_nack(answers: Any, count: Any, frame: Any, first: Any, many: Any, reason
 
 
 @kernel
-def make_nacks(
-    frames: Any, reports: Any, gaps: Any, reporters: Any, seen: Any, answers: Any, limits: Any, tally: Any
-) -> Any:
+def make_nacks(frames, reports, gaps, reporters, seen, answers, limits, tally):
     """NACKs of a translated batch: for gaps before a report that asks for retransmission, and for such
     reports without room or collector.
 
@@ -336,9 +328,7 @@ def make_nacks(
 
 
 @kernel
-def make_acks(
-    frames: Any, reports: Any, reporters: Any, seen: Any, touched: Any, answers: Any, limits: Any, tally: Any
-) -> Any:
+def make_acks(frames, reports, reporters, seen, touched, answers, limits, tally):
     """ACKs of a translated batch: the newest number of every reporter that asked for retransmission and lacks
     none of the last half window, as many as a reporter keeps. Returns their number, at most one per reporter.
 

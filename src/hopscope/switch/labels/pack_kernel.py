@@ -1,16 +1,12 @@
 """Kernel that joins blocks of labels from a ring into datagrams."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, kernel
 
 ZERO = U64(0)
 
 
 @kernel
-def pack(arena: Any, frames: Any, most: Any, out: Any, ends: Any) -> Any:
+def pack(arena, frames, most, out, ends):
     """Join the frames of an arena into datagrams of at most `most` bytes; returns their number.
 
     A longer frame is a datagram by itself. `out`, uint8, has room for all frames; `ends`, uint64 [frames],

@@ -1,9 +1,5 @@
 """The inner packet of a report, or a captured packet: its flow and its INT."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel
@@ -34,7 +30,7 @@ TLV_TYPE, TLV_LENGTH = (
 
 
 @kernel
-def reject_int(row: Any, why: Any, at: Any, origin: Any, certain: Any, plans: Any) -> Any:
+def reject_int(row, why, at, origin, certain, plans):
     """Reject the report, unless the supposed INT may be ordinary traffic with this DSCP, which is counted;
     returns whether it was rejected. `certain`: a port announces INT.
     """
@@ -52,19 +48,7 @@ def reject_int(row: Any, why: Any, at: Any, origin: Any, certain: Any, plans: An
 
 
 @inlined
-def plain(
-    buf: Any,
-    origin: Any,
-    begin: Any,
-    end: Any,
-    type_: Any,
-    row: Any,
-    table: Any,
-    plans: Any,
-    hops: Any,
-    first: Any,
-    unmarked: Any,
-) -> Any:
+def plain(buf, origin, begin, end, type_, row, table, plans, hops, first, unmarked):
     """Read a packet of the usual form: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that is
     announced by DSCP or port, or (`unmarked`) by the dialect. Returns how many hops were written from
     `first`; OTHER_FORM: `walk` must read it.
@@ -161,10 +145,7 @@ def plain(
 
 
 @kernel
-def plain_unmarked(
-    buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
-    first: Any,
-) -> Any:  # fmt: skip
+def plain_unmarked(buf, origin, begin, end, type_, row, table, plans, hops, first):
     """`plain` for a dialect whose INT has other marks; separate, since checking these makes usual packets 4 %
     slower.
     """
@@ -172,18 +153,7 @@ def plain_unmarked(
 
 
 @inlined
-def inner(
-    buf: Any,
-    origin: Any,
-    at: Any,
-    end: Any,
-    type_: Any,
-    row: Any,
-    table: Any,
-    plans: Any,
-    hops: Any,
-    first: Any,
-) -> Any:
+def inner(buf, origin, at, end, type_, row, table, plans, hops, first):
     """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
     count = read_usual(buf, origin, at, end, type_, row, table, plans, hops, first)
     if count == OTHER_FORM:
@@ -213,10 +183,7 @@ def inner(
 
 
 @inlined
-def packet(
-    buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
-    trails: Any, column: Any,
-) -> Any:  # fmt: skip
+def packet(buf, origin, end, link, row, table, plans, hops, first, trails, column):
     """Read a captured packet into a row of zeros: (whether it has INT, IOAM or IFA, next free row of `hops`).
     Its trail goes into a column of `trails`, if there are columns.
     """
@@ -243,7 +210,7 @@ def packet(
 
 
 @kernel
-def find_tlv(buf: Any, at: Any, end: Any) -> Any:
+def find_tlv(buf, at, end):
     """(code, offset, InType, end) of the first packet among the TLVs of a report."""
     type_, start, stop = packet_kernel.NONE, at, end
     while at < end:
@@ -260,20 +227,7 @@ def find_tlv(buf: Any, at: Any, end: Any) -> Any:
 
 
 @inlined
-def finish(
-    buf: Any,
-    origin: Any,
-    at: Any,
-    end: Any,
-    type_: Any,
-    own: Any,
-    kind: Any,
-    row: Any,
-    table: Any,
-    plans: Any,
-    hops: Any,
-    first: Any,
-) -> Any:
+def finish(buf, origin, at, end, type_, own, kind, row, table, plans, hops, first):
     """Read the inner packet, then the report's metadata (at `own`; 0: none) into the row after its hops.
 
     Returns the next free row of `hops`.

@@ -14,10 +14,6 @@ the frame, and 24 for the bytes from there to the end of its packet by the IP he
 the frame.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined, kernel
 from .. import layout
 from ..headers.packet_kernel import NONE, ethernet, get, word
@@ -40,49 +36,49 @@ TWO, LOW_8, LOW_24 = U64(2), U64(0xFF), U64(0xFFFFFF)
 
 
 @inlined
-def header(kind: Any, protocol: Any, offset: Any, left: Any) -> Any:
+def header(kind, protocol, offset, left):
     """A header as a number; offsets and sizes beyond 2^24 do not occur, and would be truncated."""
     return kind | (protocol << U64(8)) | (min(offset, LOW_24) << U64(16)) | (min(left, LOW_24) << U64(40))
 
 
 @inlined
-def kind_of(one: Any) -> Any:
+def kind_of(one):
     """Kind of a header (`rules.Next`)."""
     return one & LOW_8
 
 
 @inlined
-def protocol_of(one: Any) -> Any:
+def protocol_of(one):
     """IP protocol of an L4 header."""
     return (one >> U64(8)) & LOW_8
 
 
 @inlined
-def offset_of(one: Any) -> Any:
+def offset_of(one):
     """Offset of a header in the frame."""
     return (one >> U64(16)) & LOW_24
 
 
 @inlined
-def left_of(one: Any) -> Any:
+def left_of(one):
     """Bytes from a header to the end of its packet."""
     return one >> U64(40)
 
 
 @inlined
-def count_of(trail: Any) -> Any:
+def count_of(trail):
     """Headers of a trail."""
     return trail[0] & LOW_8
 
 
 @inlined
-def shim_of(trail: Any) -> Any:
+def shim_of(trail):
     """Offset of the shim in the frame."""
     return trail[0] >> U64(8)
 
 
 @kernel
-def keep(row: Any, plans: Any, trails: Any, column: Any) -> None:
+def keep(row, plans, trails, column):
     """Write the trail that `walk` recorded."""
     count = plans[U64(COUNT)]
     trails[0, column] = min(count, LOW_8) | ((U64(row.int_at) - U64(4)) << U64(8))
@@ -91,7 +87,7 @@ def keep(row: Any, plans: Any, trails: Any, column: Any) -> None:
 
 
 @inlined
-def usual_headers(buf: Any, origin: Any, end: Any, row: Any) -> Any:
+def usual_headers(buf, origin, end, row):
     """(IP header after Ethernet, its L4 header, whether it is IPv4, IP protocol) of a packet that needed no
     walk.
     """
@@ -102,7 +98,7 @@ def usual_headers(buf: Any, origin: Any, end: Any, row: Any) -> Any:
 
 
 @inlined
-def write_usual(buf: Any, origin: Any, end: Any, row: Any, trail: Any) -> None:
+def write_usual(buf, origin, end, row, trail):
     """Write the trail of a packet that needed no walk: the IP header after Ethernet and its L4 header."""
     ip, l4, four, protocol = usual_headers(buf, origin, end, row)
     trail[0] = TWO | ((U64(row.int_at) - U64(4)) << U64(8))

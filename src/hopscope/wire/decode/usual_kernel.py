@@ -5,10 +5,6 @@ the row at the end; all other packets, including damaged ones, are left to `plai
 also uses `read_after_ip`, for captured packets.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel as packet
@@ -36,10 +32,7 @@ SIZE_2_0, SIZE_OLD, FIXED_WORDS = U64(layout.MD_2_0.size), U64(layout.MD_1_0.siz
 
 
 @inlined
-def read_usual(
-    buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
-    first: Any,
-) -> Any:  # fmt: skip
+def read_usual(buf, origin, begin, end, type_, row, table, plans, hops, first):
     """Read a packet; returns how many hops were written from `first`; OTHER_FORM: `plain` must read it."""
     ip = begin
     if type_ == FRAME:
@@ -62,10 +55,7 @@ def read_usual(
 
 
 @inlined
-def read_usual_six(
-    buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
-    first: Any,
-) -> Any:  # fmt: skip
+def read_usual_six(buf, origin, begin, end, type_, row, table, plans, hops, first):
     """`read_usual` for IPv6 without extension headers."""
     ip = begin
     if type_ == FRAME:
@@ -87,19 +77,15 @@ def read_usual_six(
 
 
 @kernel
-def read_six(
-    buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
-    first: Any,
-) -> Any:  # fmt: skip
+def read_six(buf, origin, begin, end, type_, row, table, plans, hops, first):
     """`read_usual_six`, but not inlined."""
     return read_usual_six(buf, origin, begin, end, type_, row, table, plans, hops, first)
 
 
 @inlined
 def read_after_ip(
-    buf: Any, origin: Any, ip: Any, l4: Any, end: Any, limit: Any, protocol: Any, dscp: Any, six: Any,
-    captured: Any, old: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
-) -> Any:  # fmt: skip
+    buf, origin, ip, l4, end, limit, protocol, dscp, six, captured, old, row, table, plans, hops, first
+):
     """`read_usual` from the TCP or UDP header at `l4` on, which has at least eight bytes; `six`: the packet
     is IPv6.
 
@@ -199,10 +185,7 @@ def read_after_ip(
 
 
 @inlined
-def read_old(
-    buf: Any, origin: Any, ip: Any, l4: Any, limit: Any, protocol: Any, carrier: Any, six: Any, shim: Any,
-    row: Any, table: Any, plans: Any, hops: Any, first: Any,
-) -> Any:  # fmt: skip
+def read_old(buf, origin, ip, l4, limit, protocol, carrier, six, shim, row, table, plans, hops, first):
     """`read_after_ip` for INT-MD before 2.0, with its shim at `shim`; shim and header end before `limit`."""
     at = shim + SIZE_SHIM
     stack = at + SIZE_OLD
@@ -243,7 +226,7 @@ def read_old(
 
 
 @inlined
-def hops_of(words: Any, hop_words: Any, room: Any, plans: Any, base: Any) -> Any:
+def hops_of(words, hop_words, room, plans, base):
     """Hops of a stack with a shim of this length, in `room` bytes; OTHER_FORM: not a usual stack."""
     left = words - FIXED_WORDS
     count = (left * plans[base + U64(metadata.INVERSE)]) >> U64(16)
@@ -260,10 +243,7 @@ def hops_of(words: Any, hop_words: Any, room: Any, plans: Any, base: Any) -> Any
 
 
 @inlined
-def put_packet(
-    buf: Any, origin: Any, ip: Any, ports: Any, at: Any, protocol: Any, carrier: Any, instructions: Any,
-    hop_words: Any, dport: Any, six: Any, row: Any,
-) -> None:  # fmt: skip
+def put_packet(buf, origin, ip, ports, at, protocol, carrier, instructions, hop_words, dport, six, row):
     """Write the values of the headers into the row; `at`: offset of the INT header, `ports`: of the source
     port.
     """

@@ -4,10 +4,6 @@ It has a loop of its own, as in `usual_report_kernel`: a report of 3 hops and 8 
 with `any_frames`; if each hop's values are read one by one and INT before 2.0 in a function, 72 ns.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, kernel
 from ..headers.packet_kernel import NONE, get
 from ..records import Link
@@ -21,9 +17,7 @@ SIZE_0, SIZE_1, WORDS_1 = U64(12), U64(16), U64(4)
 
 
 @kernel
-def usual_old_reports(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
-) -> Any:
+def usual_old_reports(buf, frames, start, table, plans, reports, index, hops, first):
     """Decode frames from `start` up to the first of another form, which does not affect the results.
 
     Returns (that frame, next free row of `hops`); each frame takes a row of `reports`.

@@ -6,10 +6,6 @@ Another loop reads INT before 2.0: a packet of 3 hops and 8 values takes 33 ns i
 loop, INT 2.x takes 3 ns longer.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, inlined, kernel
 from .. import rules
 from ..headers import packet_kernel as packet
@@ -22,26 +18,19 @@ FOUR_END, SIX_END = packet.SIZE_ETHERNET + packet.SIZE_IPV4, packet.SIZE_ETHERNE
 
 
 @kernel
-def usual_packets(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
-) -> Any:
+def usual_packets(buf, frames, start, table, plans, reports, index, hops, first):
     """`packets` for frames with INT 2.x or none."""
     return packets(buf, frames, start, table, plans, reports, index, hops, first, False)
 
 
 @kernel
-def usual_old_packets(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
-) -> Any:
+def usual_old_packets(buf, frames, start, table, plans, reports, index, hops, first):
     """`packets` for frames with INT before 2.0 or none."""
     return packets(buf, frames, start, table, plans, reports, index, hops, first, True)
 
 
 @inlined
-def packets(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any,
-    first: Any, old: Any,
-) -> Any:  # fmt: skip
+def packets(buf, frames, start, table, plans, reports, index, hops, first, old):
     """Decode frames from `start` up to the first of another form, which does not affect the results.
 
     Returns (that frame, next free rows of `reports` and `hops`, frames without INT, which take no row).

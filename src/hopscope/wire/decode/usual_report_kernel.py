@@ -5,10 +5,6 @@ It has a loop of its own, since LLVM then keeps its values in registers: a repor
 common one, IPv4 takes 4 ns longer.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined, kernel
 from ..headers.packet_kernel import get
 from ..records import Link
@@ -22,26 +18,19 @@ HEADERS, MAIN, WORD = U64(8 + 4), U64(8), U64(4)
 
 
 @kernel
-def usual_reports(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
-) -> Any:
+def usual_reports(buf, frames, start, table, plans, reports, index, hops, first):
     """`run` for reports about IPv4 packets."""
     return run(buf, frames, start, table, plans, reports, index, hops, first, False)
 
 
 @kernel
-def usual_six_reports(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
-) -> Any:
+def usual_six_reports(buf, frames, start, table, plans, reports, index, hops, first):
     """`run` for reports about IPv6 packets."""
     return run(buf, frames, start, table, plans, reports, index, hops, first, True)
 
 
 @inlined
-def run(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any,
-    first: Any, six: Any,
-) -> Any:  # fmt: skip
+def run(buf, frames, start, table, plans, reports, index, hops, first, six):
     """Decode frames from `start` up to the first of another form, which does not affect the results; `six`, a
     constant: reports are about IPv6 packets.
 

@@ -3,10 +3,6 @@
 `inner_kernel` reads most packets itself; all others are read here.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, inlined, kernel, mix64
 from .. import layout, rules
 from ..headers import packet_kernel as packet
@@ -53,9 +49,7 @@ FAR = U64(1 << 62)
 
 
 @inlined
-def set_flow(
-    buf: Any, start: Any, version: Any, protocol: Any, length: Any, row: Any
-) -> None:  # fmt: skip
+def set_flow(buf, start, version, protocol, length, row):
     """Write the flow of an IP header into the report's row."""
     row.src_hi, row.src_lo = packet.address(buf, start, version, packet.IPV4_SOURCE, packet.IPV6_SOURCE)
     row.dst_hi, row.dst_lo = packet.address(
@@ -68,7 +62,7 @@ def set_flow(
 
 
 @inlined
-def layers_of(tags: Any) -> Any:
+def layers_of(tags):
     """The layer for this number of VLAN tags."""
     if tags == packet.NONE:
         return packet.NONE
@@ -76,7 +70,7 @@ def layers_of(tags: Any) -> Any:
 
 
 @kernel
-def layer_of(here: Any) -> Any:
+def layer_of(here):
     """The layer of a tunnel."""
     if here == tunnel.LABELS:
         return MPLS
@@ -90,7 +84,7 @@ def layer_of(here: Any) -> Any:
 
 
 @kernel
-def packet_id(buf: Any, at: Any, version: Any, length: Any, after_ports: Any, limit: Any) -> Any:
+def packet_id(buf, at, version, length, after_ports, limit):
     """A number, never 0, that distinguishes a packet from others of its flow, computed from the IP header at
     `at` and up to 12 bytes at `after_ports` (0: no ports were read).
     """
@@ -106,7 +100,7 @@ def packet_id(buf: Any, at: Any, version: Any, length: Any, after_ports: Any, li
 
 
 @inlined
-def wants_id(row: Any) -> Any:
+def wants_id(row):
     """Whether the row may be a postcard; postcards are joined by the id of their packet."""
     if row.packet_id:
         return False
@@ -119,7 +113,7 @@ def wants_id(row: Any) -> Any:
 
 
 @inlined
-def names_int(protocol: Any, dport: Any, table: Any) -> Any:
+def names_int(protocol, dport, table):
     """Whether a TCP or UDP port is used only for INT."""
     return U64(table[tunnel.UDP_ROLE + dport]) & ROLE_INT != packet.NONE and (
         protocol == variant.UDP or table[TCP_PORTS] != 0
@@ -127,7 +121,7 @@ def names_int(protocol: Any, dport: Any, table: Any) -> Any:
 
 
 @inlined
-def announced_by_port(protocol: Any, dport: Any, table: Any) -> Any:
+def announced_by_port(protocol, dport, table):
     """Whether a TCP or UDP port announces INT."""
     role = U64(table[tunnel.UDP_ROLE + dport])
     if protocol == variant.UDP:
@@ -136,7 +130,7 @@ def announced_by_port(protocol: Any, dport: Any, table: Any) -> Any:
 
 
 @kernel
-def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
+def marker_size(buf, at, limit, table):
     """Size of the probe marker at `at` in bytes; 0: there is none."""
     size = U64(table[MARKER])
     if at + size > limit:
@@ -148,15 +142,13 @@ def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
 
 
 @inlined
-def is_assumed(row: Any, table: Any) -> Any:
+def is_assumed(row, table):
     """Whether, in this dialect, all packets in such reports have INT."""
     return table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE
 
 
 @kernel
-def is_int(
-    buf: Any, at: Any, end: Any, limit: Any, protocol: Any, announced: Any, row: Any, table: Any
-) -> Any:
+def is_int(buf, at, end, limit, protocol, announced, row, table):
     """Whether INT follows the TCP or UDP header at `at`. If it is not `announced`, only the dialect or a
     probe marker may indicate it.
     """
@@ -167,16 +159,13 @@ def is_int(
 
 
 @kernel
-def after_marker(buf: Any, at: Any, limit: Any, table: Any) -> Any:
+def after_marker(buf, at, limit, table):
     """Offset of the shim: at `at`, or after the probe marker at `at`."""
     return at + marker_size(buf, at, limit, table)
 
 
 @kernel
-def over_l4(
-    buf: Any, origin: Any, at: Any, end: Any, limit: Any, protocol: Any, dscp: Any, dport: Any,
-    tentative: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
-) -> Any:  # fmt: skip
+def over_l4(buf, origin, at, end, limit, protocol, dscp, dport, tentative, row, table, plans, hops, first):
     """(code, offset, hops, whether there is INT) after the TCP or UDP header at `at`.
 
     `tentative`: if there is no INT, a tunnel follows.
@@ -201,7 +190,7 @@ def over_l4(
 
 
 @kernel
-def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, table: Any) -> Any:
+def original_l4(buf, origin, at, end, limit, row, table):
     """(code, protocol) of the packet after the UDP header that was inserted with INT."""
     protocol = variant.TCP
     if U64(row.npt) == U64(2):
@@ -211,7 +200,7 @@ def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, 
 
 
 @kernel
-def after_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
+def after_shim(buf, shim, carrier, table):
     """The header that a shim over GRE or VXLAN-GPE announces."""
     if carrier == variant.OVER_GRE:
         return tunnel.by_ethertype(packet.get(buf, shim, GRE_NEXT))
@@ -219,7 +208,7 @@ def after_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
 
 
 @kernel
-def leads_on(row: Any, table: Any) -> Any:
+def leads_on(row, table):
     """Whether a tunnel follows INT over TCP or UDP, according to the packet's own port and protocol."""
     protocol = U64(row.proto)
     following = tunnel.by_protocol(protocol)
@@ -232,14 +221,14 @@ def leads_on(row: Any, table: Any) -> Any:
 
 
 @kernel
-def is_of_int(why: Any) -> Any:
+def is_of_int(why):
     """Whether a code, or a place, is one of INT, IOAM or IFA."""
     place = why & U64(0xFF)
     return (place >= INT_SHIM and place <= IOAM_DATA and place != TUNNEL) or place == IFA
 
 
 @kernel
-def matters(why: Any, complete: Any, traced: Any, inside: Any, announced: Any, certain: Any, row: Any) -> Any:
+def matters(why, complete, traced, inside, announced, certain, row):
     """Whether damage makes the report rejected; `announced`: the damage is before INT that the packet
     announces; `certain`: INT is announced by a port or a tunnel, which is more than a DSCP.
     """
@@ -254,10 +243,7 @@ def matters(why: Any, complete: Any, traced: Any, inside: Any, announced: Any, c
 
 
 @kernel
-def walk(
-    buf: Any, origin: Any, at: Any, end: Any, here: Any, layers: Any, vlan: Any, row: Any, table: Any,
-    plans: Any, hops: Any, first: Any,
-) -> Any:  # fmt: skip
+def walk(buf, origin, at, end, here, layers, vlan, row, table, plans, hops, first):
     """Read the packet at `at`, where `here` begins (`rules.Next`), into the row; returns how many hops were
     written from `first`. `layers` and `vlan`: layers and VLAN id around it. The trail of a captured packet
     is written to the working memory.

@@ -1,9 +1,5 @@
 """DTA records to frames, with the same bytes as `codec.push_dta`."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined, kernel
 from ..encode import encode_kernel as encode
 from ..headers import put_kernel as put
@@ -14,7 +10,7 @@ TWO = U64(2)
 
 
 @inlined
-def copy(out: Any, at: Any, arena: Any, source: Any, count: Any) -> Any:
+def copy(out, at, arena, source, count):
     """Copy bytes; returns the offset after them."""
     for i in range(count):
         out[at + U64(i)] = arena[source + U64(i)]
@@ -22,7 +18,7 @@ def copy(out: Any, at: Any, arena: Any, source: Any, count: Any) -> Any:
 
 
 @inlined
-def put_data(out: Any, at: Any, row: Any, arena: Any) -> Any:
+def put_data(out, at, row, arena):
     """Write the data, a Key-Increment's counter; returns the offset after it."""
     if U64(row.opcode) == parse.KEY_INCREMENT:
         put64(out, at, row.counter)
@@ -31,7 +27,7 @@ def put_data(out: Any, at: Any, row: Any, arena: Any) -> Any:
 
 
 @inlined
-def put_key(out: Any, at: Any, row: Any, arena: Any) -> Any:
+def put_key(out, at, row, arena):
     """Write the key, an Append's list; returns the offset after it."""
     if U64(row.opcode) == parse.APPEND:
         put32(out, at, row.list)
@@ -40,7 +36,7 @@ def put_key(out: Any, at: Any, row: Any, arena: Any) -> Any:
 
 
 @kernel
-def put_sized(out: Any, at: Any, row: Any, flags: Any, arena: Any) -> Any:
+def put_sized(out, at, row, flags, arena):
     """Write one report with lengths; returns the offset after it."""
     for i in range(parse.SIZED_BYTES):
         out[at + U64(i)] = 0
@@ -59,7 +55,7 @@ def put_sized(out: Any, at: Any, row: Any, flags: Any, arena: Any) -> Any:
 
 
 @kernel
-def put_published(out: Any, at: Any, row: Any, flags: Any, arena: Any, base: Any, rules: Any) -> Any:
+def put_published(out, at, row, flags, arena, base, rules):
     """Write one report with a base header of `base` bytes; returns the offset after it."""
     rule = U64(row.opcode) * parse.RULE
     put8(out, at, row.opcode)
@@ -77,10 +73,7 @@ def put_published(out: Any, at: Any, row: Any, flags: Any, arena: Any, base: Any
 
 
 @kernel
-def put_reports(
-    reports: Any, arena: Any, form: Any, rules: Any, options: Any, source: Any, check: Any, out: Any,
-    frames: Any,
-) -> Any:  # fmt: skip
+def put_reports(reports, arena, form, rules, options, source, check, out, frames):
     """Write all reports as frames; `source` is the sender's address, uint64 [2]. Returns the bytes used."""
     at = U64(0)
     high, low = source[0], source[1]

@@ -1,7 +1,5 @@
 """Headers of Direct Telemetry Access: the published base headers, headers after them, and Hopscope's own."""
 
-from __future__ import annotations
-
 from ..fields import header
 
 DTA_2 = header("DTA", "DTA, 2 bytes", ("opcode", 8), ("immediate", 1), ("reserved", 7))

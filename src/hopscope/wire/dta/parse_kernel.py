@@ -5,8 +5,6 @@ A record is written once, as four words; `words` is the memory of the records as
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...base.kernels.jit import U8, U64, be16, be32, be64, inlined, kernel
 from ..decode.decode_kernel import outer
 from ..headers.packet_kernel import byte
@@ -54,19 +52,19 @@ SIZED_PATH_LENGTH = byte(layout.DTA_SIZED, "path_length")
 
 
 @inlined
-def part(rules: Any, rule: Any, place: Any) -> Any:
+def part(rules, rule, place):
     """One number of the rule that begins at `rule`; `place` is a constant."""
     return rules[rule + U64(place)]
 
 
 @inlined
-def flags_of(flags: Any, tracked: Any) -> Any:
+def flags_of(flags, tracked):
     """Bits of `DtaFlag` from a header's byte; `tracked`: 1 if it has the retransmit flag, else 0."""
     return ((flags >> IMMEDIATE) & ONE) | (((flags >> RETRANSMIT) & tracked) << ONE)
 
 
 @inlined
-def put_record(words: Any, i: Any, counter: Any, places: Any, numbers: Any, marks: Any) -> None:
+def put_record(words, i, counter, places, numbers, marks):
     """Write a DTA record: its four words."""
     at = U64(i) << U64(2)
     words[at] = counter
@@ -76,7 +74,7 @@ def put_record(words: Any, i: Any, counter: Any, places: Any, numbers: Any, mark
 
 
 @kernel
-def parse_published(buf: Any, frames: Any, base: Any, rules: Any, words: Any) -> Any:
+def parse_published(buf, frames, base, rules, words):
     """Records of datagrams with a base header of `base` (2 or 3) bytes, by one rule per opcode, uint64
     [256 * RULE].
 
@@ -118,7 +116,7 @@ def parse_published(buf: Any, frames: Any, base: Any, rules: Any, words: Any) ->
 
 
 @kernel
-def parse_sized(buf: Any, frames: Any, words: Any) -> Any:
+def parse_sized(buf, frames, words):
     """Records of datagrams with the sized header. Returns the first frame that is not UDP_PAYLOAD, or the
     number of frames.
     """
@@ -157,7 +155,7 @@ def parse_sized(buf: Any, frames: Any, words: Any) -> Any:
 
 
 @kernel
-def find_payloads(buf: Any, frames: Any, table: Any, out: Any, reasons: Any) -> None:
+def find_payloads(buf, frames, table, out, reasons):
     """Describe the UDP payloads in frames as FRAME rows of their own, with the sender's address and port.
 
     `table` is the table of a dialect with the ports to search for. A frame without such a payload becomes an

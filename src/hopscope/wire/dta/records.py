@@ -1,7 +1,5 @@
 """Records of Direct Telemetry Access: reports, and translators' answers."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -1,9 +1,5 @@
 """Reports around captured packets: writes the headers and copies the packets."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U64, kernel
 from ..headers import put_kernel as put
 from ..records import Link
@@ -19,7 +15,7 @@ ONE = U64(1)
 
 
 @kernel
-def put_headers(out: Any, at: Any, options: Any, number: Any, time: Any, inner: Any) -> Any:
+def put_headers(out, at, options, number, time, inner):
     """Write a report's headers before `inner` bytes of an Ethernet packet; returns the offset after."""
     hw, version = options[HW], options[VERSION]
     if version == U64(20):
@@ -49,9 +45,7 @@ def put_headers(out: Any, at: Any, options: Any, number: Any, time: Any, inner: 
 
 
 @kernel
-def enclose(
-    arena: Any, frames: Any, rows: Any, starts: Any, lengths: Any, options: Any, out: Any, made: Any
-) -> Any:
+def enclose(arena, frames, rows, starts, lengths, options, out, made):
     """Write one datagram per row: report headers, and `lengths` bytes of its frame from `starts` on. `made`
     gets their FRAME records; returns the bytes written.
     """

@@ -1,9 +1,5 @@
 """The batch encoder: REPORT and HOP rows to frames."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined, kernel
 from ..headers import put_kernel as put
 from ..records import Link
@@ -18,18 +14,7 @@ MAPPED = U64(0xFFFF)
 
 
 @kernel
-def put_payload(
-    out: Any,
-    at: Any,
-    reports: Any,
-    first: Any,
-    last: Any,
-    hops: Any,
-    table: Any,
-    plans: Any,
-    inner_ip: Any,
-    dscp: Any,
-) -> Any:
+def put_payload(out, at, reports, first, last, hops, table, plans, inner_ip, dscp):
     """Write the payload of one datagram: rows first to last - 1. Returns (offset after it, row that is
     too long + 1).
     """
@@ -55,15 +40,13 @@ def put_payload(
 
 
 @inlined
-def is_ipv6(high: Any, low: Any) -> Any:
+def is_ipv6(high, low):
     """Whether an address is not ::ffff:a.b.c.d."""
     return high != U64(0) or low >> U64(32) != MAPPED
 
 
 @kernel
-def encode_frames(
-    reports: Any, hops: Any, options: Any, table: Any, plans: Any, out: Any, frames: Any, counts: Any
-) -> None:
+def encode_frames(reports, hops, options, table, plans, out, frames, counts):
     """Write all reports. `counts` becomes [frames, bytes, row that is too long + 1, frame that is too long
     + 1].
     """

@@ -1,9 +1,5 @@
 """INT and the inner packet, for the batch encoder."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined, kernel
 from .. import layout
 from ..headers import put_kernel as put
@@ -81,7 +77,7 @@ assert 1 << CONGESTION_BIT == Have.QUEUE_CONGESTION  # the last that has a slot 
 
 
 @inlined
-def put_hop(out: Any, at: Any, size: Any, plans: Any, base: Any, reserved: Any, wide: Any, hop: Any) -> None:
+def put_hop(out, at, size, plans, base, reserved, wide, hop):
     """Write the metadata of one hop; undefined items are all ones, domain-specific room is 0."""
     present = plans[base + U64(PRESENT)]
     slot = base + U64(SLOTS)
@@ -119,7 +115,7 @@ def put_hop(out: Any, at: Any, size: Any, plans: Any, base: Any, reserved: Any, 
 
 
 @kernel
-def put_nulls(out: Any, at: Any, size: Any, plans: Any, slot: Any, wide: Any, null: Any) -> None:
+def put_nulls(out, at, size, plans, slot, wide, null):
     """Write all ones for these values."""
     for bit in range(CONGESTION_BIT + 1):
         have = U64(1) << U64(bit)
@@ -132,7 +128,7 @@ def put_nulls(out: Any, at: Any, size: Any, plans: Any, slot: Any, wide: Any, nu
 
 
 @inlined
-def put_time(out: Any, at: Any, wide: Any, value: Any) -> None:
+def put_time(out, at, wide, value):
     """Write a timestamp of 8 or 4 bytes."""
     if wide:
         put.put64(out, at, value)
@@ -141,7 +137,7 @@ def put_time(out: Any, at: Any, wide: Any, value: Any) -> None:
 
 
 @kernel
-def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any) -> None:
+def fill_room(out, at, size, plans, base, present):
     """Write all ones for the bitmap's words, and 0 after them."""
     words = plans[base + U64(WORDS)] << U64(2)
     if present & CHECKSUM:
@@ -151,7 +147,7 @@ def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any)
 
 
 @inlined
-def put_domain(out: Any, at: Any, row: Any) -> None:
+def put_domain(out, at, row):
     """Write instructions, domain and domain-specific fields of a header of 2.x."""
     first = put.bits(INSTRUCTIONS, row.instructions) | put.bits(DOMAIN, row.domain_id)
     put.put_word(out, at, INSTRUCTIONS, first)
@@ -160,7 +156,7 @@ def put_domain(out: Any, at: Any, row: Any) -> None:
 
 
 @kernel
-def put_mx(out: Any, at: Any, row: Any) -> Any:
+def put_mx(out, at, row):
     """Write shim and INT-MX header; returns the offset after them."""
     put.put_word(out, at, SHIM_TYPE, put.bits(SHIM_TYPE, MX) | put.bits(SHIM_LENGTH, SIZE_MX >> U64(2)))
     at += SIZE_SHIM
@@ -171,7 +167,7 @@ def put_mx(out: Any, at: Any, row: Any) -> Any:
 
 
 @kernel
-def put_md(out: Any, at: Any, row: Any, kind: Any, words: Any, count: Any) -> Any:
+def put_md(out, at, row, kind, words, count):
     """Write shim and INT-MD header; returns the offset after them, where the stack begins."""
     flags, remaining = U64(row.int_flags), U64(row.remaining_hops)
     exceeded, mtu = flags & EXCEEDED != U64(0), flags & MTU != U64(0)
@@ -203,7 +199,7 @@ def put_md(out: Any, at: Any, row: Any, kind: Any, words: Any, count: Any) -> An
 
 
 @kernel
-def put_int(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any) -> Any:
+def put_int(out, at, row, hops, table, plans):
     """Write shim, INT header, stack and tail of a report; returns the offset after them."""
     version = U64(row.int_version)
     kind = U64(INT_2_0) if version == U64(20) else (U64(INT_1_0) if version == U64(10) else U64(INT_0_5))
@@ -229,7 +225,7 @@ def put_int(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any) -> A
 
 
 @kernel
-def put_inner(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, bare: Any, dscp: Any) -> Any:
+def put_inner(out, at, row, hops, table, plans, bare, dscp):
     """Write the inner packet, without Ethernet if `bare`; returns the offset after it."""
     if not U64(row.carried) & HAS_FLOW:
         return put.put_ethernet(out, at, ETHERTYPE_LOCAL)

@@ -1,9 +1,5 @@
 """Report headers and report metadata, for the batch encoder."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 from ...base.kernels.jit import U64, inlined, kernel
@@ -80,7 +76,7 @@ TO_THE_END = U64(0xFF)
 
 
 @inlined
-def marks(row: Any, dropped: Any, congested: Any, tracked: Any) -> Any:
+def marks(row, dropped, congested, tracked):
     """The flags D, Q and F, shifted to their fields."""
     flags = U64(row.flags)
     return (
@@ -91,7 +87,7 @@ def marks(row: Any, dropped: Any, congested: Any, tracked: Any) -> Any:
 
 
 @inlined
-def have_of(row: Any, hops: Any) -> Any:
+def have_of(row, hops):
     """`present` of the report metadata, and REASON; 0 if there is none."""
     have = REASON if U64(row.carried) & put_int.HAS_REASON else U64(0)
     if U64(row.carried) & put_int.HAS_OWN:
@@ -100,7 +96,7 @@ def have_of(row: Any, hops: Any) -> Any:
 
 
 @inlined
-def bitmap_of(have: Any, items: Any) -> Any:
+def bitmap_of(have, items):
     """RepMdBits, from the most significant of 16 bits on, for the result of `have_of`."""
     bitmap = U64(0)
     if have:
@@ -111,7 +107,7 @@ def bitmap_of(have: Any, items: Any) -> Any:
 
 
 @inlined
-def put_own(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, kind: Any, bitmap: Any) -> Any:
+def put_own(out, at, row, hops, table, plans, kind, bitmap):
     """Write the report metadata; returns the offset after it."""
     base = plan(plans, table, kind, bitmap, ANY_SIZE)
     size = plans[base + U64(WORDS)] << U64(2)
@@ -125,7 +121,7 @@ def put_own(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, kind
 
 
 @kernel
-def put_0_5(out: Any, at: Any, row: Any, hops: Any) -> Any:
+def put_0_5(out, at, row, hops):
     """Write the headers of a Report 0.5; returns the offset after them."""
     kind = U64(row.kind)
     form = U64(1) if kind == DROP else (U64(2) if kind == QUEUE_KIND else U64(0))
@@ -159,7 +155,7 @@ def put_0_5(out: Any, at: Any, row: Any, hops: Any) -> Any:
 
 
 @kernel
-def put_1_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, type_: Any) -> Any:
+def put_1_0(out, at, row, hops, table, plans, type_):
     """Write the headers of a Report 1.0; returns the offset after them."""
     bitmap = bitmap_of(have_of(row, hops), HAVE_1_0)
     end = put_own(out, at + SIZE_1_0, row, hops, table, plans, U64(OWN_1_0), bitmap)
@@ -174,7 +170,7 @@ def put_1_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, type
 
 
 @kernel
-def put_group(out: Any, at: Any, row: Any) -> Any:
+def put_group(out, at, row):
     """Write the group header of Reports 2.0; returns the offset after it."""
     first = put.bits(VERSION_2_0, U64(2)) | put.bits(HW_ID_2_0, row.hw_id)
     put.put_word(out, at, VERSION_2_0, first | put.bits(SEQUENCE_2_0, row.sequence))
@@ -183,7 +179,7 @@ def put_group(out: Any, at: Any, row: Any) -> Any:
 
 
 @kernel
-def put_2_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, inner_ip: Any, dscp: Any) -> Any:
+def put_2_0(out, at, row, hops, table, plans, inner_ip, dscp):
     """Write an individual Report 2.0; returns (offset after it, words after its first word)."""
     start = at
     at += SIZE_2_0

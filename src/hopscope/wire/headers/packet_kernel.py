@@ -6,8 +6,6 @@ A result code is 0, or `reason << 8 | place`; the offset returned with it is tha
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout
 from ..fields import Header
@@ -60,13 +58,13 @@ FRAGMENT_MORE = word(layout.IPV6_FRAGMENT, "more_fragments")
 
 
 @inlined
-def get(buf: Any, at: Any, field: Any) -> Any:
+def get(buf, at, field):
     """A field of the header at `at`; `field` is a constant made by `word`."""
     return (be32(buf, at + field[0]) >> field[1]) & field[2]
 
 
 @inlined
-def lacks(at: Any, size: Any, end: Any, limit: Any) -> Any:
+def lacks(at, size, end, limit):
     """0, or why `size` bytes cannot be read at `at`: `truncated` past `end`, `bad_length` past `limit`."""
     if at + size <= limit:
         return NONE
@@ -74,13 +72,13 @@ def lacks(at: Any, size: Any, end: Any, limit: Any) -> Any:
 
 
 @inlined
-def is_tag(type_: Any) -> Any:
+def is_tag(type_):
     """Whether an EtherType announces a VLAN tag."""
     return type_ == TAG_0 or type_ == TAG_1 or type_ == TAG_2
 
 
 @kernel
-def tags(buf: Any, at: Any, end: Any, limit: Any, type_: Any) -> Any:
+def tags(buf, at, end, limit, type_):
     """(reason, offset, EtherType, tags, VLAN id of the last) after VLAN tags."""
     count, vlan = NONE, NONE
     while is_tag(type_) and count < MAX_TAGS:
@@ -95,7 +93,7 @@ def tags(buf: Any, at: Any, end: Any, limit: Any, type_: Any) -> Any:
 
 
 @inlined
-def ethernet(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def ethernet(buf, at, end, limit):
     """(reason, offset, EtherType, tags, VLAN id of the last) after an Ethernet header; with a reason, the
     offset of the header that is cut.
     """
@@ -111,13 +109,13 @@ def ethernet(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @inlined
-def ip_version(type_: Any) -> Any:
+def ip_version(type_):
     """4, 6 or 0 by EtherType."""
     return U64(4) if type_ == IPV4 else (U64(6) if type_ == IPV6 else NONE)
 
 
 @kernel
-def other_link(buf: Any, at: Any, end: Any, link: Any) -> Any:
+def other_link(buf, at, end, link):
     """(reason, offset, EtherType, tags, VLAN id of the last) after a link header other than Ethernet's.
     Without an EtherType, that of the IP version; 0 if unknown.
     """
@@ -146,7 +144,7 @@ def other_link(buf: Any, at: Any, end: Any, link: Any) -> Any:
 
 
 @inlined
-def ipv4(buf: Any, at: Any, end: Any, limit: Any, any_length: Any) -> Any:
+def ipv4(buf, at, end, limit, any_length):
     """(reason, offset, protocol, DSCP, stated length, fragment: 1 later 2 first) of an IPv4 header.
 
     `any_length`: a length of 0 stands for all bytes.
@@ -177,7 +175,7 @@ def ipv4(buf: Any, at: Any, end: Any, limit: Any, any_length: Any) -> Any:
 
 
 @inlined
-def is_extension(number: Any) -> Any:
+def is_extension(number):
     """Whether a next header is an extension header with a length field."""
     return (
         number == EXT_0 or number == EXT_1 or number == EXT_2 or number == EXT_3 or number == EXT_4
@@ -186,7 +184,7 @@ def is_extension(number: Any) -> Any:
 
 
 @kernel
-def ipv6(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def ipv6(buf, at, end, limit):
     """(reason, offset, protocol, DSCP, stated length, fragment: 1 later 2 first) of an IPv6 header."""
     why = lacks(at, SIZE_IPV6, end, limit)
     if why:
@@ -221,7 +219,7 @@ def ipv6(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @inlined
-def address(buf: Any, at: Any, version: Any, offset_4: Any, offset_6: Any) -> Any:
+def address(buf, at, version, offset_4, offset_6):
     """(high, low) halves of an address, IPv4 as ::ffff:a.b.c.d."""
     if version == U64(4):
         return NONE, MAPPED | be32(buf, at + offset_4)
@@ -229,7 +227,7 @@ def address(buf: Any, at: Any, version: Any, offset_4: Any, offset_6: Any) -> An
 
 
 @inlined
-def refuse(row: Any, why: Any, at: Any, origin: Any) -> None:
+def refuse(row, why, at, origin):
     """Write a reject code into the row; `at` is an index into the arena, `origin` the frame's."""
     row.reason = why >> U64(8)
     row.place = why & U64(0xFF)

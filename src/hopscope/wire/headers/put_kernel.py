@@ -1,9 +1,5 @@
 """Writing headers, for the batch encoder: big-endian numbers, IP headers, checksums. Numbers are uint64."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U64, be16, inlined, kernel
 from .. import layout
 from .packet_kernel import byte, word
@@ -33,13 +29,13 @@ LOW_16 = U64(0xFFFF)
 
 
 @inlined
-def put8(out: Any, at: Any, value: Any) -> None:
+def put8(out, at, value):
     """Write 8 bits."""
     out[at] = U8(value)
 
 
 @inlined
-def put16(out: Any, at: Any, value: Any) -> None:
+def put16(out, at, value):
     """Write 16 bits."""
     value = U64(value)
     out[at] = U8(value >> U64(8))
@@ -47,7 +43,7 @@ def put16(out: Any, at: Any, value: Any) -> None:
 
 
 @inlined
-def put32(out: Any, at: Any, value: Any) -> None:
+def put32(out, at, value):
     """Write 32 bits."""
     value = U64(value)
     out[at] = U8(value >> U64(24))
@@ -57,14 +53,14 @@ def put32(out: Any, at: Any, value: Any) -> None:
 
 
 @inlined
-def put48(out: Any, at: Any, value: Any) -> None:
+def put48(out, at, value):
     """Write 48 bits."""
     put16(out, at, value >> U64(32))
     put32(out, at + U64(2), value)
 
 
 @inlined
-def put64(out: Any, at: Any, value: Any) -> None:
+def put64(out, at, value):
     """Write 64 bits."""
     value = U64(value)
     put32(out, at, value >> U64(32))
@@ -72,19 +68,19 @@ def put64(out: Any, at: Any, value: Any) -> None:
 
 
 @inlined
-def bits(field: Any, value: Any) -> Any:
+def bits(field, value):
     """A value shifted to its place in its 32-bit word, for `put_word`; `field`: a constant from `word`."""
     return (U64(value) & field[2]) << field[1]
 
 
 @inlined
-def put_word(out: Any, at: Any, field: Any, value: Any) -> None:
+def put_word(out, at, field, value):
     """Write the 32-bit word that holds `field` in the header at `at`."""
     put32(out, at + field[0], value)
 
 
 @kernel
-def put_ethernet(out: Any, at: Any, type_: Any) -> Any:
+def put_ethernet(out, at, type_):
     """Write an Ethernet header; returns the offset after it."""
     put48(out, at, TARGET_MAC)
     put48(out, at + ETHERNET_SOURCE, SOURCE_MAC)
@@ -94,9 +90,8 @@ def put_ethernet(out: Any, at: Any, type_: Any) -> Any:
 
 @kernel
 def put_ip(
-    out: Any, at: Any, version: Any, protocol: Any, length: Any, dscp: Any, whole: Any, identification: Any,
-    ttl: Any, src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any
-) -> Any:  # fmt: skip
+    out, at, version, protocol, length, dscp, whole, identification, ttl, src_hi, src_lo, dst_hi, dst_lo
+):
     """Write an IPv4 or IPv6 header of a packet of `length` bytes; `whole`: don't fragment;
     `identification`: 16 bits, IPv4 only. Returns the offset after it.
     """
@@ -124,7 +119,7 @@ def put_ip(
 
 
 @inlined
-def put_udp(out: Any, at: Any, sport: Any, dport: Any, length: Any) -> Any:
+def put_udp(out, at, sport, dport, length):
     """Write a UDP header without checksum; `length` includes this header. Returns the offset after it."""
     put_word(out, at, UDP_SPORT, bits(UDP_SPORT, sport) | bits(UDP_DPORT, dport))
     put_word(out, at, UDP_LENGTH, bits(UDP_LENGTH, length))
@@ -132,10 +127,7 @@ def put_udp(out: Any, at: Any, sport: Any, dport: Any, length: Any) -> Any:
 
 
 @kernel
-def put_outer(
-    out: Any, start: Any, end: Any, six: Any, check: Any, sport: Any, dport: Any,
-    src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any,
-) -> None:  # fmt: skip
+def put_outer(out, start, end, six, check, sport, dport, src_hi, src_lo, dst_hi, dst_lo):
     """Write Ethernet, IP and UDP before a payload that ends at `end`; `check`: with a UDP checksum, which
     IPv6 always has.
     """
@@ -151,13 +143,13 @@ def put_outer(
 
 
 @inlined
-def halves(number: Any) -> Any:
+def halves(number):
     """The sum of a word's two 16-bit numbers."""
     return (number >> U64(16)) + (number & LOW_16)
 
 
 @inlined
-def fold(total: Any) -> Any:
+def fold(total):
     """A sum of 16-bit numbers as one, with end-around carry."""
     while total >> U64(16):
         total = (total & LOW_16) + (total >> U64(16))
@@ -165,7 +157,7 @@ def fold(total: Any) -> Any:
 
 
 @kernel
-def udp_checksum(out: Any, at: Any, end: Any, src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any) -> Any:
+def udp_checksum(out, at, end, src_hi, src_lo, dst_hi, dst_lo):
     """Checksum of the UDP datagram at `at`, whose own field is 0; IPv4 addresses in the lower 32 bits."""
     total = UDP + (end - at)
     for half in (src_hi, src_lo, dst_hi, dst_lo):

@@ -4,10 +4,6 @@ Each reader returns (code, offset after the header, what follows, tunnel id, whe
 code, the offset is that of the rejected header.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, kernel
 from .. import layout, rules
 from ..reasons import Place, Reason
@@ -63,7 +59,7 @@ NEXT_EXTENSION = word(layout.GTP_U_OPTIONAL, "next_extension")
 
 
 @kernel
-def by_ethertype(type_: Any) -> Any:
+def by_ethertype(type_):
     """What an EtherType announces."""
     if type_ == IPV4:
         return FOUR
@@ -75,7 +71,7 @@ def by_ethertype(type_: Any) -> Any:
 
 
 @kernel
-def by_protocol(protocol: Any) -> Any:
+def by_protocol(protocol):
     """What an IP protocol announces."""
     if protocol == PROTOCOL_TCP or protocol == UDP:
         return L4
@@ -89,7 +85,7 @@ def by_protocol(protocol: Any) -> Any:
 
 
 @kernel
-def by_port(dport: Any, table: Any) -> Any:
+def by_port(dport, table):
     """The tunnel that a UDP destination port announces."""
     role = U64(table[UDP_ROLE + dport])
     if role & ROLE_0:
@@ -102,7 +98,7 @@ def by_port(dport: Any, table: Any) -> Any:
 
 
 @kernel
-def by_nibble(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def by_nibble(buf, at, end, limit):
     """(code, what the version of an IP header announces)."""
     why = lacks(at, U64(1), end, limit)
     if why:
@@ -117,7 +113,7 @@ def by_nibble(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @kernel
-def mpls(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def mpls(buf, at, end, limit):
     """MPLS."""
     bottom, count = NONE, NONE
     while bottom == NONE:
@@ -144,7 +140,7 @@ def mpls(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @kernel
-def is_frame(buf: Any, at: Any, limit: Any) -> Any:
+def is_frame(buf, at, limit):
     """Whether the EtherType of a frame at `at` can be read."""
     at += ETHERNET_TYPE
     if at + U64(2) > limit:
@@ -154,7 +150,7 @@ def is_frame(buf: Any, at: Any, limit: Any) -> Any:
 
 
 @kernel
-def gre(buf: Any, at: Any, end: Any, limit: Any, table: Any) -> Any:
+def gre(buf, at, end, limit, table):
     """GRE."""
     why = lacks(at, U64(4), end, limit)
     if why:
@@ -180,7 +176,7 @@ def gre(buf: Any, at: Any, end: Any, limit: Any, table: Any) -> Any:
 
 
 @kernel
-def erspan_2(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def erspan_2(buf, at, end, limit):
     """ERSPAN type II."""
     why = lacks(at, U64(8), end, limit)
     if why:
@@ -190,7 +186,7 @@ def erspan_2(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @kernel
-def erspan_3(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def erspan_3(buf, at, end, limit):
     """ERSPAN type III."""
     why = lacks(at, U64(12), end, limit)
     if why:
@@ -211,7 +207,7 @@ def erspan_3(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @kernel
-def vxlan(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def vxlan(buf, at, end, limit):
     """VXLAN."""
     why = lacks(at, U64(8), end, limit)
     if why:
@@ -222,7 +218,7 @@ def vxlan(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @kernel
-def vxlan_gpe(buf: Any, at: Any, end: Any, limit: Any, table: Any) -> Any:
+def vxlan_gpe(buf, at, end, limit, table):
     """VXLAN-GPE. Without P it carries Ethernet; early INT has a next protocol without P, too."""
     why = lacks(at, U64(8), end, limit)
     if why:
@@ -237,7 +233,7 @@ def vxlan_gpe(buf: Any, at: Any, end: Any, limit: Any, table: Any) -> Any:
 
 
 @kernel
-def is_int_class(class_: Any, table: Any) -> Any:
+def is_int_class(class_, table):
     """Whether a Geneve option of this class is INT."""
     for i in range(4):
         if class_ and class_ == be16(table, GENEVE_CLASSES + U64(2 * i)):
@@ -246,7 +242,7 @@ def is_int_class(class_: Any, table: Any) -> Any:
 
 
 @kernel
-def geneve(buf: Any, at: Any, end: Any, limit: Any, table: Any) -> Any:
+def geneve(buf, at, end, limit, table):
     """Geneve, and where the first option that holds INT begins and ends (0: there is none)."""
     why = lacks(at, U64(8), end, limit)
     if why:
@@ -271,7 +267,7 @@ def geneve(buf: Any, at: Any, end: Any, limit: Any, table: Any) -> Any:
 
 
 @kernel
-def gtp_u(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+def gtp_u(buf, at, end, limit):
     """GTP-U."""
     why = lacks(at, U64(8), end, limit)
     if why:
@@ -305,7 +301,7 @@ def gtp_u(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @kernel
-def read_tunnel(buf: Any, at: Any, end: Any, limit: Any, here: Any, table: Any) -> Any:
+def read_tunnel(buf, at, end, limit, here, table):
     """The reader of a tunnel without INT in its own header."""
     if here == LABELS:
         return mpls(buf, at, end, limit)

@@ -10,10 +10,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U32, U64, be16, be32, be64, clear, inlined, kernel
 from ..headers.packet_kernel import MAPPED, NONE, code, get, refuse, word
 from ..reasons import Place, Reason
@@ -67,13 +63,13 @@ TCP, UDP = U64(6), U64(17)
 
 
 @inlined
-def has(columns: Any, column: Any) -> Any:
+def has(columns, column):
     """Whether a template has this column."""
     return (columns >> column) & U64(1) != NONE
 
 
 @kernel
-def number_at(buf: Any, at: Any, length: Any) -> Any:
+def number_at(buf, at, length):
     """Unsigned number of 1 to 8 bytes (RFC 7011 6.2); for a longer field, its last 8 bytes."""
     if length == U64(4):
         return be32(buf, at)
@@ -88,7 +84,7 @@ def number_at(buf: Any, at: Any, length: Any) -> Any:
 
 
 @kernel
-def read_variable(buf: Any, at: Any, end: Any, fields: Any, first: Any, count: Any, values: Any) -> Any:
+def read_variable(buf, at, end, fields, first, count, values):
     """Read a record with fields of variable length; returns the offset after it, 0 if it is cut."""
     for k in range(count):
         field = fields[first + U64(k)]
@@ -112,7 +108,7 @@ def read_variable(buf: Any, at: Any, end: Any, fields: Any, first: Any, count: A
 
 
 @inlined
-def rate_of(domain: Any, columns: Any, values: Any) -> Any:
+def rate_of(domain, columns, values):
     """Packets per counted packet: by the record, its sampler, or the only sampler of the domain."""
     if has(columns, RATE):
         return max(values[RATE], U64(1))
@@ -126,7 +122,7 @@ def rate_of(domain: Any, columns: Any, values: Any) -> Any:
 
 
 @inlined
-def put_flow(row: Any, columns: Any, values: Any) -> None:
+def put_flow(row, columns, values):
     """Write the flow of a record; if it has addresses of both versions, the one that is not 0."""
     protocol = values[PROTOCOL] & U64(0xFF) if has(columns, PROTOCOL) else NONE
     if has(columns, SOURCE_4) and (
@@ -151,7 +147,7 @@ def put_flow(row: Any, columns: Any, values: Any) -> None:
 
 
 @inlined
-def put_hop(hop: Any, node: Any, columns: Any, values: Any, packets: Any) -> None:
+def put_hop(hop, node, columns, values, packets):
     """Write an exporter's metadata about its own node."""
     clear(hop)
     hop.node_id = node
@@ -177,7 +173,7 @@ def put_hop(hop: Any, node: Any, columns: Any, values: Any, packets: Any) -> Non
 
 
 @inlined
-def begin_row(reports: Any, frame: Any, domain: Any, version: Any, state: Any, counts: Any) -> Any:
+def begin_row(reports, frame, domain, version, state, counts):
     """Begin a row with the values that all rows of a message have; the first has the records missing before
     it.
     """
@@ -206,9 +202,9 @@ def begin_row(reports: Any, frame: Any, domain: Any, version: Any, state: Any, c
 
 @kernel
 def read_set(
-    buf: Any, origin: Any, at: Any, end: Any, frame: Any, domain: Any, version: Any, template: Any,
-    fields: Any, first: Any, values: Any, reports: Any, hops: Any, state: Any, counts: Any,
-) -> None:  # fmt: skip
+    buf, origin, at, end, frame, domain, version, template, fields, first, values, reports, hops, state,
+    counts,
+):  # fmt: skip
     """Read all records of a data set; bytes that are shorter than a record are padding (RFC 7011 3.3.1)."""
     columns, size, count = U64(template.columns), U64(template.size), U64(template.fields)
     is_flow = (has(columns, SOURCE_4) and has(columns, DESTINATION_4)) or (
@@ -250,7 +246,7 @@ def read_set(
 
 
 @kernel
-def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, state: Any) -> Any:
+def begin_message(buf, origin, end, domain, version, state):
     """Read the header; returns a reject code. Missing numbers are data records (IPFIX) or packets (NetFlow
     9).
     """
@@ -296,7 +292,7 @@ def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, st
 
 
 @inlined
-def end_message(reports: Any, domain: Any, version: Any, state: Any) -> None:
+def end_message(reports, domain, version, state):
     """Record the number of records, and the expected sequence number of the next message."""
     if version == VERSION_10:
         records = U64(domain.waited) + state[RECORDS]
@@ -315,7 +311,7 @@ def end_message(reports: Any, domain: Any, version: Any, state: Any) -> None:
 
 
 @inlined
-def next_frame(state: Any) -> None:
+def next_frame(state):
     """Continue with the next message."""
     state[FRAME] += U64(1)
     state[AT] = NONE
@@ -326,9 +322,8 @@ def next_frame(state: Any) -> None:
 
 @kernel
 def decode_messages(
-    buf: Any, frames: Any, rows: Any, domains: Any, slots: Any, templates: Any, fields: Any, values: Any,
-    reports: Any, hops: Any, state: Any, counts: Any,
-) -> Any:  # fmt: skip
+    buf, frames, rows, domains, slots, templates, fields, values, reports, hops, state, counts
+):
     """Decode messages from the position in `state` on; returns a Status. `counts` is increased.
 
     A set that is not read here is described in `state`; the next call continues after it.

@@ -1,7 +1,5 @@
 """Tables of the decoder: exporters' domains, templates as lists of fields to read, and results."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

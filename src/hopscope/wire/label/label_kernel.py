@@ -2,10 +2,6 @@
 arena, all numbers uint64; a code is 0, or `reason << 8 | place`.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U8, U64, be16, be32, be64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ..headers import packet_kernel
@@ -57,7 +53,7 @@ PACKETS, OTHER, FLOWS = 0, 1, 2
 
 
 @inlined
-def find_ip(buf: Any, ip: Any, end: Any, type_: Any) -> Any:
+def find_ip(buf, ip, end, type_):
     """(version, payload protocol, offset after the header, end by its length) of the IP header at `ip`;
     version 0: none, or it is cut before its fixed part ends.
     """
@@ -84,7 +80,7 @@ def find_ip(buf: Any, ip: Any, end: Any, type_: Any) -> Any:
 
 
 @inlined
-def ip_code(ip: Any, at: Any, end: Any, limit: Any) -> Any:
+def ip_code(ip, at, end, limit):
     """Why nothing after an IP header can be read, 0 if it can."""
     if at > end:
         return TRUNCATED | OF_IP
@@ -92,7 +88,7 @@ def ip_code(ip: Any, at: Any, end: Any, limit: Any) -> Any:
 
 
 @inlined
-def labels_at(buf: Any, at: Any, limit: Any, end: Any, form: Any, max_hop: Any) -> Any:
+def labels_at(buf, at, limit, end, form, max_hop):
     """(code, items, 1 for a tracked flow) of the option at `at`."""
     why = packet_kernel.lacks(at, OPTION, end, limit)
     if why:
@@ -108,7 +104,7 @@ def labels_at(buf: Any, at: Any, limit: Any, end: Any, form: Any, max_hop: Any) 
 
 
 @inlined
-def option_at(buf: Any, at: Any, end: Any) -> Any:
+def option_at(buf, at, end):
     """(code, offset of the option) of a block: after its flow, if it has one."""
     if at + OPTION > end:
         return TRUNCATED | OF_LABEL, at
@@ -123,7 +119,7 @@ def option_at(buf: Any, at: Any, end: Any) -> Any:
 
 
 @inlined
-def pull_flow(buf: Any, at: Any, option: Any, packet: Any, row: Any) -> None:
+def pull_flow(buf, at, option, packet, row):
     """Write a LABEL_FLOW row for the flow at `at`."""
     row.src_hi = be64(buf, at + FLOW_SOURCE)
     row.src_lo = be64(buf, at + FLOW_SOURCE + EIGHT)
@@ -136,7 +132,7 @@ def pull_flow(buf: Any, at: Any, option: Any, packet: Any, row: Any) -> None:
 
 
 @inlined
-def behind_route(buf: Any, at: Any, end: Any) -> Any:
+def behind_route(buf, at, end):
     """(code, offset of the option) after the source route at `at`."""
     if at + ROUTE > end:
         return TRUNCATED | OF_LABEL, at
@@ -155,7 +151,7 @@ def behind_route(buf: Any, at: Any, end: Any) -> Any:
 
 
 @inlined
-def pull_state(buf: Any, at: Any, row: Any) -> None:
+def pull_state(buf, at, row):
     """Write a LABEL row for the item at `at`."""
     row.time_ns = be64(buf, at + STATE_TIME)
     row.node_id = be32(buf, at + STATE_DEVICE)
@@ -166,7 +162,7 @@ def pull_state(buf: Any, at: Any, row: Any) -> None:
 
 
 @inlined
-def pull_published(buf: Any, at: Any, row: Any) -> None:
+def pull_published(buf, at, row):
     """Write a LABEL row for an item of the published code."""
     out = be64(buf, at + OLD_TIME_OUT) >> U64(16)
     inside = ((out - (be64(buf, at + OLD_TIME_IN) >> U64(16))) & ONES_48) * MICROSECOND
@@ -179,9 +175,7 @@ def pull_published(buf: Any, at: Any, row: Any) -> None:
 
 
 @kernel
-def pull_labels(
-    buf: Any, at: Any, form: Any, count: Any, tracked: Any, packet: Any, labels: Any, first: Any, owner: Any
-) -> None:
+def pull_labels(buf, at, form, count, tracked, packet, labels, first, owner):
     """Write LABEL rows from `first` on for the `count` items after the option at `at`, in path order."""
     for i in range(count):
         row = labels[first + U64(i)]
@@ -198,10 +192,7 @@ def pull_labels(
 
 
 @kernel
-def decode_frames(
-    buf: Any, frames: Any, max_hop: Any, protocol: Any, keys: Any,
-    labels: Any, flows: Any, codes: Any, counts: Any,
-) -> Any:  # fmt: skip
+def decode_frames(buf, frames, max_hop, protocol, keys, labels, flows, codes, counts):
     """Labels of frames, and of datagrams (UDP_PAYLOAD) block by block; returns how many.
 
     `labels` has a row for each 32 bytes of the frames, `flows` for each 72. `codes`, uint16 [frames]: why a

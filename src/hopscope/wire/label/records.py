@@ -1,7 +1,5 @@
 """Records of INT-label: labels, and flows of tracked packets."""
 
-from __future__ import annotations
-
 import numpy as np
 
 LABEL = np.dtype(

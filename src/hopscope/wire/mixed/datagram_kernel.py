@@ -1,9 +1,5 @@
 """Finds UDP datagrams to certain ports in captured frames, also in tunnels, as the decoder finds reports."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, kernel
 from .. import rules
 from ..decode.decode_kernel import is_usual_packet, outer
@@ -18,7 +14,7 @@ IS_SAMPLE, IS_FLOW = U64(1), U64(2)
 
 
 @kernel
-def find_datagrams(buf: Any, frames: Any, table: Any, verdicts: Any, found: Any) -> None:
+def find_datagrams(buf, frames, table, verdicts, found):
     """Write a verdict for each frame, uint64 [frames]: 0 for no datagram to a port with ROLE_REPORT, else
     IS_SAMPLE, IS_FLOW, or the code of a rejected datagram. `found`, FRAME [frames], gets its payload and
     source; of a rejected one, the place of the damage.

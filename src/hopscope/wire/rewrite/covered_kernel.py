@@ -1,9 +1,5 @@
 """Fields of headers around INT, IFA and IOAM that depend on their contents: protocols and checksums."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, kernel
 from ..decode.trail_kernel import kind_of, left_of, offset_of, protocol_of
 from ..headers import packet_kernel as packet
@@ -14,7 +10,7 @@ from ..telemetry.variant_kernel import UDP
 
 
 @kernel
-def protocol_at(buf: Any, ip: Any) -> Any:
+def protocol_at(buf, ip):
     """Offset of the field in which an IP header, or the last of its extension headers, names the next
     protocol.
     """
@@ -34,7 +30,7 @@ def protocol_at(buf: Any, ip: Any) -> Any:
 
 
 @kernel
-def sum_of_l4(raw: Any, end: Any, ip: Any, l4: Any, stop: Any, protocol: Any) -> Any:
+def sum_of_l4(raw, end, ip, l4, stop, protocol):
     """The sum that the checksum of TCP or UDP at `l4` covers, in a packet that ends at `stop`, and a frame
     that ends at `end`; 0 if the packet is cut, or lengths contradict each other.
     """
@@ -49,7 +45,7 @@ def sum_of_l4(raw: Any, end: Any, ip: Any, l4: Any, stop: Any, protocol: Any) ->
 
 
 @kernel
-def sum_covered(raw: Any, end: Any, origin: Any, trail: Any, place: Any, removed: Any) -> Any:
+def sum_covered(raw, end, origin, trail, place, removed):
     """The sum that a header's checksum covers, in a frame that ends at `end`; 0 if the packet is cut, or
     lengths contradict each other.
 

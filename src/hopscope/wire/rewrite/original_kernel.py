@@ -1,9 +1,5 @@
 """Values of the packet before its INT source, from shim and tail of INT."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, inlined, kernel
 from .. import rules
 from ..headers.packet_kernel import NONE, get
@@ -15,7 +11,7 @@ PLAIN_DSCP = U64(rules.PLAIN_DSCP)
 
 
 @kernel
-def after_int(buf: Any, shim: Any, carrier: Any, row: Any, table: Any) -> Any:
+def after_int(buf, shim, carrier, row, table):
     """(end of the INT, whether its last four bytes are a tail); 0 if nothing states its length."""
     if carrier == variant.OVER_GENEVE:
         return shim + U64(4) + (get(buf, shim, variant.OPTION_WORDS) << U64(2)), False
@@ -37,13 +33,13 @@ def after_int(buf: Any, shim: Any, carrier: Any, row: Any, table: Any) -> Any:
 
 
 @inlined
-def original(buf: Any, shim: Any, npt: Any, table: Any) -> Any:
+def original(buf, shim, npt, table):
     """DSCP, port or protocol in a shim of 2.x, by its NPT."""
     return be16(buf, shim + U64(2)) >> U64(table[variant.NPT_SHIFTS + npt])
 
 
 @inlined
-def l4_size(buf: Any, l4: Any, protocol: Any, table: Any) -> Any:
+def l4_size(buf, l4, protocol, table):
     """Bytes of a UDP or TCP header before its INT."""
     if protocol == variant.UDP:
         return U64(8)
@@ -51,9 +47,7 @@ def l4_size(buf: Any, l4: Any, protocol: Any, table: Any) -> Any:
 
 
 @kernel
-def original_dscp(
-    buf: Any, shim: Any, after: Any, tail: Any, protocol: Any, dscp: Any, version: Any, npt: Any, table: Any
-) -> Any:
+def original_dscp(buf, shim, after, tail, protocol, dscp, version, npt, table):
     """The original DSCP of a packet whose DSCP announces INT; `after`: end of the INT."""
     if tail:
         if U64(buf[after - U64(4)]) == protocol:
@@ -67,7 +61,7 @@ def original_dscp(
 
 
 @inlined
-def put_dscp(out: Any, ip: Any, dscp: Any) -> None:
+def put_dscp(out, ip, dscp):
     """Write the DSCP of an IP header."""
     word = be16(out, ip)
     if word >> U64(12) == U64(4):

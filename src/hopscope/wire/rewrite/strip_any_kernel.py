@@ -1,9 +1,5 @@
 """Removes INT from packets of every form: corrects the headers that the decoder has recorded."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, kernel, move
 from .. import rules
 from ..decode.trail_kernel import MAX_HEADERS, count_of, kind_of, left_of, offset_of, protocol_of, shim_of
@@ -24,10 +20,7 @@ GPE_NEXT_PRESENT = U64(0x04)
 
 
 @kernel
-def without_gre(
-    buf: Any, origin: Any, end: Any, link: Any, shim: Any, after: Any, out: Any, to: Any, room: Any,
-    trail: Any,
-) -> Any:  # fmt: skip
+def without_gre(buf, origin, end, link, shim, after, out, to, room, trail):
     """Length of a packet for which the INT source added GRE after the frame's first IP header; 0 if it does
     not fit, LEFT for any other packet.
     """
@@ -51,7 +44,7 @@ def without_gre(
 
 
 @kernel
-def shorten(out: Any, at: Any, removed: Any) -> None:
+def shorten(out, at, removed):
     """Reduce a length by the removed bytes."""
     length = be16(out, at)
     if length >= removed:
@@ -59,9 +52,7 @@ def shorten(out: Any, at: Any, removed: Any) -> None:
 
 
 @kernel
-def put_length(
-    buf: Any, out: Any, to: Any, header: Any, removed: Any, shim: Any, carries: Any, table: Any
-) -> None:
+def put_length(buf, out, to, header, removed, shim, carries, table):
     """Correct the lengths in a header around the INT, and its field for the next protocol; the packet begins
     at `out[to]`, `carries`: the shim belongs to this tunnel.
     """
@@ -91,9 +82,7 @@ def put_length(
 
 
 @kernel
-def put_checksum(
-    buf: Any, origin: Any, end: Any, out: Any, to: Any, trail: Any, place: Any, removed: Any
-) -> Any:
+def put_checksum(buf, origin, end, out, to, trail, place, removed):
     """Correct the checksum of a header, if it has one; returns whether it was right neither with INT nor
     without.
     """
@@ -122,9 +111,7 @@ def put_checksum(
 
 
 @kernel
-def strip_any(
-    buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
-) -> Any:
+def strip_any(buf, origin, end, link, row, table, trail, out, to, room):
     """`strip_usual` for packets of every form; LEFT if the trail is too long, or the end of the INT is
     unknown.
     """

@@ -6,10 +6,6 @@ of `strip_kernel`. A source that is a switch leaves length and checksum of TCP a
 counted the stack in them is recognised by a checksum that is right with it.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, kernel, move
 from ..decode.trail_kernel import MAX_HEADERS, count_of, header, kind_of, left_of, offset_of
 from ..headers.checksum_kernel import ONES_16, updated
@@ -22,10 +18,7 @@ from .strip_any_kernel import LEFT, put_checksum, put_length
 
 
 @kernel
-def put_l4_checksum(
-    buf: Any, end: Any, ip: Any, l4: Any, stop: Any, protocol: Any, out: Any, own_end: Any, own_ip: Any,
-    own_l4: Any, own_stop: Any,
-) -> Any:  # fmt: skip
+def put_l4_checksum(buf, end, ip, l4, stop, protocol, out, own_end, own_ip, own_l4, own_stop):
     """Correct the checksum of the TCP or UDP header whose packet had IFA, at `buf[l4]`, and has none, at
     `out[own_l4]`; returns whether it was right neither with IFA nor without.
     """
@@ -44,9 +37,7 @@ def put_l4_checksum(
 
 
 @kernel
-def strip_ifa(
-    buf: Any, origin: Any, end: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
-) -> Any:
+def strip_ifa(buf, origin, end, row, table, trail, out, to, room):
     """Write the packet without its IFA to `out[to]`; returns (length, whether a checksum was right neither
     with IFA nor without). Length 0: it does not fit; LEFT: the trail is too long, or leads to no IFA.
     """

@@ -4,10 +4,6 @@ If it has, nothing states how it was padded before, and the packet stays as it i
 UDP do not cover the header.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, kernel, move
 from ..decode.trail_kernel import MAX_HEADERS, count_of, kind_of, offset_of
 from ..headers.packet_kernel import NONE
@@ -21,7 +17,7 @@ SIZE_IPV6 = U64(40)
 
 
 @kernel
-def only_ioam(buf: Any, at: Any, stop: Any) -> Any:
+def only_ioam(buf, at, stop):
     """Whether the options from `at` to `stop` are IOAM and padding."""
     while at < stop:
         type_ = U64(buf[at])
@@ -37,9 +33,7 @@ def only_ioam(buf: Any, at: Any, stop: Any) -> Any:
 
 
 @kernel
-def strip_ioam(
-    buf: Any, origin: Any, end: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
-) -> Any:
+def strip_ioam(buf, origin, end, row, table, trail, out, to, room):
     """Write the packet without its hop-by-hop header to `out[to]`; returns (length, whether a checksum was
     right neither with it nor without). Length 0: it does not fit; LEFT: the trail is too long, or the header
     has other options or is a destination header.

@@ -18,10 +18,6 @@ header outside it:
 Bytes after the packet's end (padding, trailers) stay. No padding is added: senders do that.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, inlined, kernel, load64
 from ..decode.trail_kernel import (
     count_of,
@@ -63,7 +59,7 @@ damaged telemetry; nothing to remove; longer than the room.
 
 
 @inlined
-def headers_around(buf: Any, origin: Any, end: Any, row: Any, trail: Any) -> Any:
+def headers_around(buf, origin, end, row, trail):
     """(IP header, TCP or UDP header, shim, whether it is IPv4, IP protocol) if these two are the only headers
     around the INT; else zeros. With these read from the report rather than from a trail, a length by one
     lookup and sums folded without loops, a packet takes 48 ns instead of 57; without a UDP checksum, 28 ns
@@ -79,10 +75,7 @@ def headers_around(buf: Any, origin: Any, end: Any, row: Any, trail: Any) -> Any
 
 
 @inlined
-def strip_usual(
-    buf: Any, origin: Any, end: Any, row: Any, table: Any, ip: Any, l4: Any, shim: Any, four: Any,
-    protocol: Any, out: Any, to: Any, room: Any,
-) -> Any:  # fmt: skip
+def strip_usual(buf, origin, end, row, table, ip, l4, shim, four, protocol, out, to, room):
     """Write the packet without its INT-MD 2.x after the frame's first TCP or UDP header to `out[to]`; returns
     (length, whether a checksum was right neither with INT nor without). Length 0: it does not fit; LEFT: any
     other packet.
@@ -187,10 +180,7 @@ def strip_usual(
 
 
 @kernel
-def strip_frames(
-    buf: Any, frames: Any, first: Any, reports: Any, trails: Any, table: Any, out: Any, offsets: Any,
-    room: Any, lengths: Any, results: Any,
-) -> None:  # fmt: skip
+def strip_frames(buf, frames, first, reports, trails, table, out, offsets, room, lengths, results):
     """Write the frames from `first` on without their telemetry to `out`, one at each of `offsets`.
     `lengths` gets their lengths, 0 if a frame needs more than `room` bytes, or more than `out` has; `results`
     gets their results.
@@ -242,7 +232,7 @@ def strip_frames(
 
 
 @kernel
-def place(frames: Any, records: Any, offsets: Any) -> Any:
+def place(frames, records, offsets):
     """Copy `frames` to `records`, with consecutive offsets, which are written to `offsets`, too. Returns the
     bytes that they take.
     """
@@ -255,7 +245,7 @@ def place(frames: Any, records: Any, offsets: Any) -> Any:
 
 
 @kernel
-def shorten(records: Any, lengths: Any) -> None:
+def shorten(records, lengths):
     """Set the lengths of `records`, and reduce their lengths on the wire by the same amounts."""
     for i in range(U64(len(records))):
         records[i].wire_length -= records[i].length - lengths[i]

@@ -1,9 +1,5 @@
 """ROCE records to RoCEv2 frames, in batches, with their ICRC: the inverse of `roce_kernel`."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import I64, U64, inlined, kernel
 from ..headers import put_kernel as put
 from ..headers.packet_kernel import word
@@ -22,7 +18,7 @@ FECN, BECN, ACK_REQUEST = U64(RoceFlag.FECN), U64(RoceFlag.BECN), U64(RoceFlag.A
 
 
 @inlined
-def write_transport(out: Any, at: Any, row: Any, headers: Any, payload: Any) -> Any:
+def write_transport(out, at, row, headers, payload):
     """Write BTH, further headers, payload and pad; returns the offset after them."""
     size, flags = U64(row.payload_bytes), U64(row.flags)
     pad = (U64(0) - size) & U64(3)
@@ -70,7 +66,7 @@ def write_transport(out: Any, at: Any, row: Any, headers: Any, payload: Any) -> 
 
 
 @kernel
-def build(rows: Any, payload: Any, setup: Any, out: Any, frames: Any) -> Any:
+def build(rows, payload, setup, out, frames):
     """Write every row as a packet into `out`, and describe it in `frames`; returns the number of rows
     written.
 

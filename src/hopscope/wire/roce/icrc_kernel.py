@@ -11,8 +11,6 @@ bytes at a time. The shorter packets of telemetry cost less than their socket (a
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -53,7 +51,7 @@ BACK, BACK_256 = _powers(1), _powers(256)
 
 
 @inlined
-def le64(buf: Any, at: Any) -> Any:
+def le64(buf, at):
     """Little-endian 64 bits at index `at`."""
     value = U64(0)
     for i in range(8):
@@ -62,7 +60,7 @@ def le64(buf: Any, at: Any) -> Any:
 
 
 @inlined
-def swapped(x: Any) -> Any:
+def swapped(x):
     """The 8 bytes in reverse order; one instruction."""
     x = ((x & U64(0x00FF00FF00FF00FF)) << U64(8)) | ((x >> U64(8)) & U64(0x00FF00FF00FF00FF))
     x = ((x & U64(0x0000FFFF0000FFFF)) << U64(16)) | ((x >> U64(16)) & U64(0x0000FFFF0000FFFF))
@@ -70,7 +68,7 @@ def swapped(x: Any) -> Any:
 
 
 @inlined
-def half(x: Any, first: Any) -> Any:
+def half(x, first):
     """The effect on the state of 4 bytes (the low bytes of `x`) that are followed by `first` bytes."""
     return (
         U64(TABLE[first + U64(768) + (x & BYTE)])
@@ -81,20 +79,20 @@ def half(x: Any, first: Any) -> Any:
 
 
 @inlined
-def step(state: Any, word: Any) -> Any:
+def step(state, word):
     """The state after 8 bytes, given as a little-endian word."""
     word ^= state
     return half(word, U64(1024)) ^ half(word >> U64(32), U64(0))
 
 
 @inlined
-def step_be(state: Any, word: Any) -> Any:
+def step_be(state, word):
     """The state after 8 bytes, given as a big-endian word."""
     return step(state, swapped(word))
 
 
 @kernel
-def over(state: Any, buf: Any, at: Any, end: Any) -> Any:
+def over(state, buf, at, end):
     """The state after `buf[at:end]`."""
     while at + U64(16) <= end:
         low, high = le64(buf, at) ^ state, le64(buf, at + U64(8))
@@ -113,15 +111,13 @@ def over(state: Any, buf: Any, at: Any, end: Any) -> Any:
 
 
 @inlined
-def over_4(state: Any, word: Any) -> Any:
+def over_4(state, word):
     """The state after 4 bytes, given as a big-endian word."""
     return half(swapped(word << U64(32)) ^ state, U64(0))
 
 
 @inlined
-def ipv4_state(
-    length: Any, identification: Any, fragment: Any, source: Any, destination: Any, sport: Any, dport: Any
-) -> Any:
+def ipv4_state(length, identification, fragment, source, destination, sport, dport):
     """The state after an IPv4 header without options and the UDP ports; `fragment`: flags and offset."""
     state = step_be(
         ONES, (U64(0x45FF) << U64(48)) | (length << U64(32)) | (identification << U64(16)) | fragment
@@ -131,7 +127,7 @@ def ipv4_state(
 
 
 @inlined
-def ipv6_state(length: Any, source_hi: Any, source_lo: Any, hi: Any, lo: Any, sport: Any, dport: Any) -> Any:
+def ipv6_state(length, source_hi, source_lo, hi, lo, sport, dport):
     """The state after an IPv6 header without extensions and the UDP ports; `length`: of its payload."""
     state = step_be(ONES, (U64(0x6FFFFFFF) << U64(32)) | (length << U64(16)) | U64(0x11FF))
     state = step_be(state, source_hi)
@@ -142,7 +138,7 @@ def ipv6_state(length: Any, source_hi: Any, source_lo: Any, hi: Any, lo: Any, sp
 
 
 @inlined
-def transport_state(state: Any, udp_length: Any, buf: Any, at: Any, end: Any) -> Any:
+def transport_state(state, udp_length, buf, at, end):
     """The ICRC, from the state after the UDP ports and of the transport packet `buf[at:end]` (12 bytes or
     more, without ICRC). As a number whose least significant byte goes first on the wire.
     """
@@ -154,7 +150,7 @@ def transport_state(state: Any, udp_length: Any, buf: Any, at: Any, end: Any) ->
 
 
 @kernel
-def times(a: Any, b: Any) -> Any:
+def times(a, b):
     """Product of two polynomials modulo that of the CRC."""
     product = U64(0)
     for bit in range(32):
@@ -165,7 +161,7 @@ def times(a: Any, b: Any) -> Any:
 
 
 @kernel
-def differs_in_identification(difference: Any, following: Any) -> Any:
+def differs_in_identification(difference, following):
     """Whether another IPv4 identification, or DF, explains the difference between a received and the computed
     ICRC.
 

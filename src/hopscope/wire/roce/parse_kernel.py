@@ -5,10 +5,6 @@ IPv6: whole frames, or payloads from a socket, whose IP and UDP headers are know
 identification. All numbers are uint64, offsets are indices into the arena.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
@@ -64,7 +60,7 @@ DETH_KEY, DETH_SOURCE = (
 
 
 @kernel
-def packet_ipv4(buf: Any, at: Any, end: Any) -> Any:
+def packet_ipv4(buf, at, end):
     """(reason, transport, its end with ICRC, CRC after the ports, source hi, lo and port) over IPv4."""
     start = at
     why, at, protocol, _dscp, length, part = packet_kernel.ipv4(buf, at, end, end, False)
@@ -84,7 +80,7 @@ def packet_ipv4(buf: Any, at: Any, end: Any) -> Any:
 
 
 @kernel
-def packet_ipv6(buf: Any, at: Any, end: Any) -> Any:
+def packet_ipv6(buf, at, end):
     """`packet_ipv4` for IPv6 without extension headers."""
     start = at
     at += U64(40)
@@ -110,7 +106,7 @@ def packet_ipv6(buf: Any, at: Any, end: Any) -> Any:
 
 
 @kernel
-def packet(buf: Any, at: Any, end: Any, link: Any) -> Any:
+def packet(buf, at, end, link):
     """`packet_ipv4` or `packet_ipv6` for a frame with a link header."""
     if link == packet_kernel.ETHERNET:
         why, at, type_, _tags, _vlan = packet_kernel.ethernet(buf, at, end, end)
@@ -124,13 +120,13 @@ def packet(buf: Any, at: Any, end: Any, link: Any) -> Any:
 
 
 @inlined
-def is_mapped(hi: Any, lo: Any) -> Any:
+def is_mapped(hi, lo):
     """Whether an address is an IPv4 address."""
     return hi == NONE and lo >> U64(32) == packet_kernel.MAPPED >> U64(32)
 
 
 @inlined
-def ports_state(size: Any, hi: Any, lo: Any, port: Any, to_hi: Any, to_lo: Any) -> Any:
+def ports_state(size, hi, lo, port, to_hi, to_lo):
     """The CRC after the UDP ports of a datagram of `size` bytes (with UDP header) whose IP header is that
     which Linux sends for a socket that does not fragment: identification 0, DF set.
     """
@@ -142,7 +138,7 @@ def ports_state(size: Any, hi: Any, lo: Any, port: Any, to_hi: Any, to_lo: Any) 
 
 
 @inlined
-def icrc_at(buf: Any, at: Any) -> Any:
+def icrc_at(buf, at):
     """The ICRC in the byte order of a packet: least significant byte first."""
     return (
         U64(buf[at]) | (U64(buf[at + U64(1)]) << U64(8)) | (U64(buf[at + U64(2)]) << U64(16))
@@ -151,7 +147,7 @@ def icrc_at(buf: Any, at: Any) -> Any:
 
 
 @kernel
-def read_transport(buf: Any, at: Any, end: Any, row: Any) -> Any:
+def read_transport(buf, at, end, row):
     """Read the transport packet `buf[at:end]` (without ICRC, with a complete BTH) into `row`; returns the
     reject reason.
     """
@@ -217,7 +213,7 @@ def read_transport(buf: Any, at: Any, end: Any, row: Any) -> Any:
 
 
 @inlined
-def clear(row: Any) -> None:
+def clear(row):
     """Set every field to 0."""
     row.address, row.value, row.compare = NONE, NONE, NONE
     row.source_hi, row.source_lo, row.source_port = NONE, NONE, NONE
@@ -228,7 +224,7 @@ def clear(row: Any) -> None:
 
 
 @kernel
-def parse(frames: Any, buf: Any, setup: Any, out: Any) -> None:
+def parse(frames, buf, setup, out):
     """Read every frame into its row of `out`; `reason` of the row (RoceReason) says whether it was rejected.
 
     `frames` FRAME [n], `buf` uint8 [bytes], `setup` uint64 [8] (RoceSetup), `out` ROCE [n]. A rejected row

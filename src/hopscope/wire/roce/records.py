@@ -1,7 +1,5 @@
 """Records of RoCEv2: packets, parsed or to be built."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

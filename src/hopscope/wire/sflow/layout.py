@@ -1,7 +1,5 @@
 """Structures of sFlow version 5 (sflow_version_5.txt), of its transit delay and its drop extension."""
 
-from __future__ import annotations
-
 from ..fields import header
 
 _V5 = "sFlow version 5"

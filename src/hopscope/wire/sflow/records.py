@@ -1,7 +1,5 @@
 """State that the decoder keeps between two samples of an agent, to count the differences."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -12,10 +12,6 @@ known utilisation.
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, be32, be64, clear, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ..decode.inner_kernel import inner
@@ -134,14 +130,14 @@ TCP, UDP = U64(6), U64(17)
 
 
 @inlined
-def fold(number: Any) -> Any:
+def fold(number):
     """A number of 32 bits folded to 8, for `hw_id`."""
     number ^= number >> U64(16)
     return (number ^ (number >> U64(8))) & U64(0xFF)
 
 
 @kernel
-def node_of_agent(nodes: Any, hi: Any, lo: Any) -> Any:
+def node_of_agent(nodes, hi, lo):
     """Node id of an agent: from the settings, else the last 32 bits of its address."""
     for k in range(len(nodes)):
         if nodes[U64(k)].hi == hi and nodes[U64(k)].lo == lo:
@@ -150,7 +146,7 @@ def node_of_agent(nodes: Any, hi: Any, lo: Any) -> Any:
 
 
 @kernel
-def remembered(rows: Any, node: Any, index: Any, keys: Any, now: Any) -> Any:
+def remembered(rows, node, index, keys, now):
     """(place of a data source or interface, whether it is new). A new one takes an empty place of eight,
     else the place of the oldest.
     """
@@ -175,24 +171,14 @@ def remembered(rows: Any, node: Any, index: Any, keys: Any, now: Any) -> Any:
 
 
 @inlined
-def gained(new: Any, old: Any) -> Any:
+def gained(new, old):
     """Increase of a counter of 32 bits; 0 if it was set back."""
     more = (new - old) & LOW_32
     return more if more < HALF else NONE
 
 
 @kernel
-def count_sampler(
-    samplers: Any,
-    keys: Any,
-    node: Any,
-    source: Any,
-    uptime: Any,
-    now: Any,
-    pool: Any,
-    drops: Any,
-    counts: Any,
-) -> None:
+def count_sampler(samplers, keys, node, source, uptime, now, pool, drops, counts):
     """Count the packets that a data source could have sampled, and the samples that it lost, since its
     previous sample; none across a restart of the agent. A late sample is not counted.
     """
@@ -213,7 +199,7 @@ def count_sampler(
 
 
 @inlined
-def put_ports(hop: Any, port_in: Any, port_out: Any) -> None:
+def put_ports(hop, port_in, port_out):
     """Write ports that are known (not 0); ifIndexes above 16 bits become logical ports."""
     if port_out == NONE:
         return
@@ -228,9 +214,7 @@ def put_ports(hop: Any, port_in: Any, port_out: Any) -> None:
 
 
 @kernel
-def read_header(
-    buf: Any, origin: Any, at: Any, stop: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
-) -> None:
+def read_header(buf, origin, at, stop, row, table, plans, hops, first):
     """Read the flow of a sampled header into the row; bytes that the sampler has cut off are not damage."""
     protocol = get(buf, at, PROTOCOL)
     length = get(buf, at, HEADER_LENGTH)
@@ -257,7 +241,7 @@ def read_header(
 
 
 @inlined
-def read_addresses(buf: Any, at: Any, version: Any, row: Any) -> None:
+def read_addresses(buf, at, version, row):
     """Write the flow of a packet whose header the agent has read."""
     sport, dport = NONE, NONE
     if version == U64(4):
@@ -283,10 +267,7 @@ def read_addresses(buf: Any, at: Any, version: Any, row: Any) -> None:
 
 
 @kernel
-def read_records(
-    buf: Any, origin: Any, at: Any, end: Any, count: Any, row: Any, table: Any, plans: Any, hops: Any,
-    first: Any,
-) -> None:  # fmt: skip
+def read_records(buf, origin, at, end, count, row, table, plans, hops, first):
     """Read the records of a flow sample into the row and its hop, whose ports are already set."""
     queue, depth, delay = NONE, NO_DELAY, NO_DELAY
     for _ in range(count):
@@ -338,9 +319,8 @@ def read_records(
 
 @kernel
 def flow_sample(
-    buf: Any, origin: Any, at: Any, stop: Any, format_: Any, node: Any, row: Any, table: Any, plans: Any,
-    uptime: Any, hops: Any, first: Any, samplers: Any, keys: Any, counts: Any,
-) -> Any:  # fmt: skip
+    buf, origin, at, stop, format_, node, row, table, plans, uptime, hops, first, samplers, keys, counts
+):
     """Read a flow sample or a discarded packet; returns the next free hop."""
     size = SIZE_FLOW
     if format_ == WIDE_FLOW:
@@ -402,10 +382,7 @@ def flow_sample(
 
 
 @kernel
-def interface_counters(
-    buf: Any, at: Any, node: Any, uptime: Any, now: Any, hops: Any, first: Any, interfaces: Any, keys: Any,
-    counts: Any,
-) -> Any:  # fmt: skip
+def interface_counters(buf, at, node, uptime, now, hops, first, interfaces, keys, counts):
     """Compare the counters of an interface with the previous ones; returns whether `first` became a hop with
     its utilisation, per mille.
     """
@@ -441,7 +418,7 @@ def interface_counters(
 
 
 @inlined
-def begin_row(reports: Any, index: Any, number: Any, frame: Any, i: Any, first: Any) -> Any:
+def begin_row(reports, index, number, frame, i, first):
     """Begin a row with the values that all rows of a datagram have; `number` counts them."""
     row = reports[index]
     clear(row)
@@ -457,7 +434,7 @@ def begin_row(reports: Any, index: Any, number: Any, frame: Any, i: Any, first: 
 
 
 @inlined
-def put_agent(row: Any, node: Any, sub_agent: Any, sequence: Any) -> None:
+def put_agent(row, node, sub_agent, sequence):
     """Write the values that all rows of an agent's datagram have."""
     row.node_id = node
     row.hw_id = fold(sub_agent)
@@ -467,10 +444,9 @@ def put_agent(row: Any, node: Any, sub_agent: Any, sequence: Any) -> None:
 
 @kernel
 def counter_sample(
-    buf: Any, origin: Any, at: Any, stop: Any, wide: Any, node: Any, sub_agent: Any, sequence: Any,
-    uptime: Any, frame: Any, i: Any, begin: Any, interfaces: Any, keys: Any, reports: Any, hops: Any,
-    index: Any, first: Any, counts: Any,
-) -> Any:  # fmt: skip
+    buf, origin, at, stop, wide, node, sub_agent, sequence, uptime, frame, i, begin, interfaces, keys,
+    reports, hops, index, first, counts,
+):  # fmt: skip
     """Read a counter sample: a row for each interface with a known utilisation, and one if it is damaged.
 
     Returns the next free rows of `reports` and `hops`.
@@ -510,10 +486,7 @@ def counter_sample(
 
 
 @kernel
-def read_datagram(
-    buf: Any, frame: Any, i: Any, table: Any, plans: Any, nodes: Any, samplers: Any, interfaces: Any,
-    keys: Any, reports: Any, hops: Any, counts: Any,
-) -> Any:  # fmt: skip
+def read_datagram(buf, frame, i, table, plans, nodes, samplers, interfaces, keys, reports, hops, counts):
     """Write the rows of one datagram: at least one, so that its sequence number is checked.
 
     Returns the next free rows of `reports` and `hops`.
@@ -587,10 +560,7 @@ def read_datagram(
 
 
 @kernel
-def decode_sflow(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, nodes: Any, samplers: Any, interfaces: Any,
-    keys: Any, reports: Any, hops: Any, counts: Any,
-) -> Any:  # fmt: skip
+def decode_sflow(buf, frames, start, table, plans, nodes, samplers, interfaces, keys, reports, hops, counts):
     """Decode datagrams from `start` on; returns the datagram to continue with if a block is nearly full, else
     the number of datagrams. `counts` is increased.
     """

@@ -1,9 +1,5 @@
 """Number of reports in a datagram, before it is decoded."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, kernel
 from .. import layout
 from ..headers.packet_kernel import get, word
@@ -16,7 +12,7 @@ TO_THE_END = U64(0xFF)
 
 
 @kernel
-def count_reports(buf: Any, at: Any, length: Any) -> Any:
+def count_reports(buf, at, length):
     """Reports of the datagram at `at`, at least 1; only Report 2.0 groups them (section 3.3)."""
     end = at + length
     if length < GROUP_BYTES + HEADER_BYTES or get(buf, at, VERSION) != U64(2):

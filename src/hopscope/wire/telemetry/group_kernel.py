@@ -1,9 +1,5 @@
 """Reports 2.0, several in a datagram, for the batch decoder."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, clear, inlined, kernel
 from .. import layout, rules
 from ..decode.inner_kernel import (
@@ -34,7 +30,7 @@ INNER_2_0, MAIN_2_0, BARE_2_0 = U64(rules.INNER_2_0), U64(rules.MAIN_2_0), U64(r
 
 
 @inlined
-def new_row(reports: Any, index: Any) -> Any:
+def new_row(reports, index):
     """A REPORT row with all bytes 0."""
     row = reports[index]
     clear(row)
@@ -42,9 +38,7 @@ def new_row(reports: Any, index: Any) -> Any:
 
 
 @inlined
-def main_2_0(
-    buf: Any, origin: Any, at: Any, end: Any, length: Any, md_length: Any, table: Any, plans: Any, row: Any
-) -> Any:
+def main_2_0(buf, origin, at, end, length, md_length, table, plans, row):
     """(code, report metadata or 0, offset after) of the INT main contents at `at`."""
     if at + U64(8) > end:
         return CUT_METADATA, NONE, at
@@ -68,7 +62,7 @@ def main_2_0(
 
 
 @kernel
-def told_by_own(hop: Any, row: Any) -> None:
+def told_by_own(hop, row):
     """Write the values of the report metadata that belong to the report itself: its queue, unless it is a
     drop, and ingress time.
     """
@@ -79,10 +73,7 @@ def told_by_own(hop: Any, row: Any) -> None:
 
 
 @inlined
-def part_2_0(
-    buf: Any, origin: Any, at: Any, end: Any, bare: Any, row: Any, table: Any, plans: Any, hops: Any,
-    first: Any,
-) -> Any:  # fmt: skip
+def part_2_0(buf, origin, at, end, bare, row, table, plans, hops, first):
     """Read an individual report whose end is known, or (`bare`: InType) only the packet that it is about;
     returns the next free row of `hops`.
     """
@@ -127,19 +118,7 @@ def part_2_0(
 
 
 @inlined
-def group_2_0(
-    buf: Any,
-    origin: Any,
-    at: Any,
-    end: Any,
-    announced: Any,
-    reports: Any,
-    index: Any,
-    table: Any,
-    plans: Any,
-    hops: Any,
-    first: Any,
-) -> Any:
+def group_2_0(buf, origin, at, end, announced, reports, index, table, plans, hops, first):
     """Read all reports of a 2.0 datagram; row `index` is begun. Returns the next free rows of `reports` and
     `hops`.
     """
@@ -190,7 +169,7 @@ def group_2_0(
 
 
 @kernel
-def next_in_group(reports: Any, group: Any, index: Any) -> None:
+def next_in_group(reports, group, index):
     """Begin the row of a group's next report with the values of the group."""
     row = new_row(reports, index)
     head = reports[group]

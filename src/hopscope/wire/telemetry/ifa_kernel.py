@@ -1,9 +1,5 @@
 """IFA 2.0 in packets, for the batch decoder: the checks of ifa.py, in the same order."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, clear, inlined, kernel
 from .. import layout
 from ..headers.packet_kernel import NONE, code, get, lacks, word
@@ -43,7 +39,7 @@ FOUR = U64(4)
 
 
 @kernel
-def is_ifa(buf: Any, at: Any, limit: Any) -> Any:
+def is_ifa(buf, at, limit):
     """Whether IFA 2.0, followed by TCP or UDP, is at `at`. The IP protocol alone does not say so: it is one
     for experiments, which others may use.
     """
@@ -54,7 +50,7 @@ def is_ifa(buf: Any, at: Any, limit: Any) -> Any:
 
 
 @kernel
-def read_ifa(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, hops: Any, first: Any) -> Any:
+def read_ifa(buf, origin, at, end, limit, row, hops, first):
     """Read the IFA header at `at` (see `is_ifa`), the ports and the stack into the row and its hops.
 
     Returns (code, offset, hops): the offset is that of the rejected header, or of the end of the stack.
@@ -110,7 +106,7 @@ def read_ifa(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, hop
 
 
 @inlined
-def read_hop(buf: Any, at: Any, hop: Any) -> None:
+def read_hop(buf, at, hop):
     """Read a node's metadata at `at` into a HOP record, with times in ns; every field is written."""
     residence = get(buf, at, RESIDENCE)
     present = NODE | PORTS | LATENCY | INGRESS

@@ -3,10 +3,6 @@ or with the changes of most dialects; `variant_kernel` reads every other form. T
 int_header.py, in the same order.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, inlined
 from .. import layout, rules
 from ..headers.packet_kernel import NONE, code, get, lacks, word
@@ -31,7 +27,7 @@ E_2, M_2, D_2 = (word(layout.MD_2_0, name) for name in ("hops_exceeded", "mtu_ex
 
 
 @inlined
-def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any) -> Any:
+def find_shim(buf, at, end, limit, protocol, table):
     """(code, offset of the shim) after the TCP or UDP header at `at`."""
     size = U64(8)
     if protocol == variant.TCP:
@@ -52,7 +48,7 @@ def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any
 
 
 @inlined
-def udp_carrier(buf: Any, shim: Any, limit: Any, role: Any, table: Any) -> Any:
+def udp_carrier(buf, shim, limit, role, table):
     """Whether the UDP header before a shim was inserted with INT; `role`: role of its port."""
     if not role & ROLE_INSERTED:
         return variant.OVER_UDP
@@ -64,7 +60,7 @@ def udp_carrier(buf: Any, shim: Any, limit: Any, role: Any, table: Any) -> Any:
 
 
 @inlined
-def is_2_0(buf: Any, at: Any, row: Any, table: Any) -> Any:
+def is_2_0(buf, at, row, table):
     """Whether the header at `at`, after a shim of 2.x, is of INT 2.x, by its version or the dialect."""
     if U64(buf[at]) >> U64(4) == U64(2):
         return True
@@ -72,20 +68,7 @@ def is_2_0(buf: Any, at: Any, row: Any, table: Any) -> Any:
 
 
 @inlined
-def read_int(
-    buf: Any,
-    origin: Any,
-    shim: Any,
-    end: Any,
-    limit: Any,
-    protocol: Any,
-    carrier: Any,
-    row: Any,
-    table: Any,
-    plans: Any,
-    hops: Any,
-    first: Any,
-) -> Any:
+def read_int(buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first):
     """Read the INT with its shim at `shim`, carried by `carrier` (`records.Carrier`) in a packet of IP
     protocol
     `protocol`; hops are written to rows from `first` on, in path order. Returns (code, offset, hops).

@@ -1,9 +1,5 @@
 """IOAM in IPv6 options, for the batch decoder: the checks of ioam.py, in the same order."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 from ...base.kernels.jit import U64, be32, be64, clear, inlined, kernel
@@ -51,7 +47,7 @@ FOUR, EIGHT = U64(4), U64(8)
 
 
 @inlined
-def finish(why: Any, at: Any, count: Any, row: Any, origin: Any) -> Any:
+def finish(why, at, count, row, origin):
     """Write a reject reason into the row; returns (code, hops)."""
     if why:
         row.reason = why >> U64(8)
@@ -61,7 +57,7 @@ def finish(why: Any, at: Any, count: Any, row: Any, origin: Any) -> Any:
 
 
 @kernel
-def read_extensions(buf: Any, origin: Any, start: Any, stop: Any, row: Any, hops: Any, first: Any) -> Any:
+def read_extensions(buf, origin, start, stop, row, hops, first):
     """(code, hops) of the IOAM in the options of the IPv6 header at `start`, whose extension headers end at
     `stop`; a reject reason is written into the row. Hops are written to rows from `first` on, in path order.
     Options after a packet's first trace are not read.
@@ -89,7 +85,7 @@ def read_extensions(buf: Any, origin: Any, start: Any, stop: Any, row: Any, hops
 
 
 @kernel
-def is_in(buf: Any, start: Any, stop: Any) -> Any:
+def is_in(buf, start, stop):
     """Whether the IPv6 header at `start`, whose extension headers end at `stop`, has an IOAM option."""
     number, at = get(buf, start, IPV6_NEXT), start + SIZE_IPV6
     while at < stop:
@@ -114,7 +110,7 @@ def is_in(buf: Any, start: Any, stop: Any) -> Any:
 
 
 @kernel
-def read_options(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, first: Any) -> Any:
+def read_options(buf, origin, at, end, row, hops, first):
     """(code, offset, hops) of the first trace or direct export among options; if there is none, of the first
     option of another type.
     """
@@ -140,7 +136,7 @@ def read_options(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, 
 
 
 @kernel
-def read_option(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, first: Any) -> Any:
+def read_option(buf, origin, at, end, row, hops, first):
     """(code, offset, hops) of one option."""
     if at + U64(2) > end or at + U64(2) + U64(buf[at + U64(1)]) > end:
         return CUT_OPTION, at, NONE
@@ -161,7 +157,7 @@ def read_option(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, f
 
 
 @inlined
-def columns(buf: Any, origin: Any, at: Any, mode: Any, row: Any) -> None:
+def columns(buf, origin, at, mode, row):
     """Write the values that the headers of a trace and of direct export have in common."""
     type_ = get(buf, at, TRACE_TYPE)
     row.int_version = VERSION
@@ -174,7 +170,7 @@ def columns(buf: Any, origin: Any, at: Any, mode: Any, row: Any) -> None:
 
 
 @inlined
-def read_dex(buf: Any, origin: Any, at: Any, stop: Any, row: Any) -> Any:
+def read_dex(buf, origin, at, stop, row):
     """Read direct export with its header at `at`; it has no hops."""
     flags = get(buf, at, EXTENSIONS)
     size = NONE
@@ -189,7 +185,7 @@ def read_dex(buf: Any, origin: Any, at: Any, stop: Any, row: Any) -> Any:
 
 
 @inlined
-def read_trace(buf: Any, origin: Any, at: Any, stop: Any, kind: Any, row: Any, hops: Any, first: Any) -> Any:
+def read_trace(buf, origin, at, stop, kind, row, hops, first):
     """Read a trace with its header at `at`, which must be complete."""
     type_ = get(buf, at, TRACE_TYPE)
     words = get(buf, at, NODE_WORDS)
@@ -227,7 +223,7 @@ def read_trace(buf: Any, origin: Any, at: Any, stop: Any, kind: Any, row: Any, h
 
 
 @kernel
-def count_nodes(buf: Any, at: Any, stop: Any, size: Any) -> Any:
+def count_nodes(buf, at, stop, size):
     """(whether a node does not fit, offset of that node, nodes) of nodes that end in snapshots."""
     count = NONE
     while at < stop:
@@ -242,7 +238,7 @@ def count_nodes(buf: Any, at: Any, stop: Any, size: Any) -> Any:
 
 
 @inlined
-def item(buf: Any, at: Any, named: Any, have: Any, present: Any, null: Any) -> Any:
+def item(buf, at, named, have, present, null):
     """(value, offset after it, `present`, `null`) of an item of 4 bytes; if it is not `named`, the value is
     0, and the others are unchanged.
     """
@@ -253,7 +249,7 @@ def item(buf: Any, at: Any, named: Any, have: Any, present: Any, null: Any) -> A
 
 
 @kernel
-def read_node(buf: Any, at: Any, type_: Any, hop: Any) -> None:
+def read_node(buf, at, type_, hop):
     """Read the data of a node at `at` into a HOP record; every field is written."""
     present, null, node, l2 = NONE, NONE, NONE, NONE
     if type_ & BIT_0:

@@ -104,7 +104,7 @@ MAX_PORT, MAX_ID = U64(HOP_MAX["egress_port"]), U64(HOP_MAX["queue_id"])
 
 
 @kernel
-def words_of(table: Any, rows: Any, bits: Any) -> Any:
+def words_of(table, rows, bits):
     """Number of words that the items of these bits take."""
     size = U64(0)
     for bit in range(16):
@@ -114,7 +114,7 @@ def words_of(table: Any, rows: Any, bits: Any) -> Any:
 
 
 @kernel
-def defined(table: Any, rows: Any, bits: Any) -> Any:
+def defined(table, rows, bits):
     """These bits without the reserved ones."""
     for bit in range(16):
         if U64(table[rows + U64(bit) * ITEM + U64(1)]) == NO_BIT:
@@ -123,7 +123,7 @@ def defined(table: Any, rows: Any, bits: Any) -> Any:
 
 
 @kernel
-def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> None:
+def fill(plans, base, table, kind, bitmap, hop_words):
     """Make the plan of a bitmap, for the first of the dialect's alternatives that has the hop size, then of
     these without the reserved bits (for which a node may add nothing); if none has it, for the usual one.
     """
@@ -182,14 +182,14 @@ def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: A
 
 
 @kernel
-def put_order(plans: Any, base: Any, to: Any, place: Any) -> None:
+def put_order(plans, base, to, place):
     """Record that byte `to` of a HOP is byte `place` of the shuffled bytes."""
     word, shift = base + U64(ORDER) + (to >> U64(3)), (to & U64(7)) << U64(3)
     plans[word] = (plans[word] | U64(0xFF) << shift) ^ (U64(0xFF) ^ place) << shift
 
 
 @kernel
-def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
+def fill_order(plans, base, table, rows, bits):
     """Find the place of each byte of a HOP among the 64 bytes that end with the hop, for `shuffle_hop`, if
     all values are whole bytes. Bytes by which values are wider than their columns go to the checksum
     complement, which such a hop lacks. If two items have the same value, the later one counts; only moves
@@ -226,13 +226,13 @@ def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
 
 
 @inlined
-def key(bitmap: Any, hop_words: Any) -> Any:
+def key(bitmap, hop_words):
     """Key of the bitmap and hop size for which a plan was made; never 0."""
     return ((bitmap << U64(8)) | hop_words) + U64(1)
 
 
 @inlined
-def plan(plans: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> Any:
+def plan(plans, table, kind, bitmap, hop_words):
     """Index of the plan of a bitmap and hop size (words), which becomes its kind's latest."""
     base = latest(kind)
     if plans[base] != key(bitmap, hop_words):
@@ -241,13 +241,13 @@ def plan(plans: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> Any:
 
 
 @inlined
-def latest(kind: Any) -> Any:
+def latest(kind):
     """Index of the latest plan of a kind."""
     return U64(kind) * U64(PLAN)
 
 
 @kernel
-def change(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> None:
+def change(plans, base, table, kind, bitmap, hop_words):
     """Copy the plan of a bitmap and hop size to `base`; make it if it is not among the kept plans."""
     number = (bitmap ^ (bitmap >> U64(8)) ^ (bitmap >> U64(12)) ^ hop_words) & U64(KEPT - 1)
     kept = (U64(layout.KINDS) + kind * U64(KEPT) + number) * U64(PLAN)
@@ -258,7 +258,7 @@ def change(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words:
 
 
 @inlined
-def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop: Any) -> None:
+def read_hop(buf, at, size, plans, base, wide, hop):
     """Read the metadata at `at` into a HOP record; every field is written. `wide`: 64-bit timestamps."""
     present = plans[base + U64(PRESENT)]
     slot = base + U64(SLOTS)
@@ -289,10 +289,7 @@ def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop
 
 
 @inlined
-def read_words(
-    buf: Any, at: Any, present: Any, node_at: Any, ports_at: Any, latency_at: Any, queue_at: Any,
-    utilization_at: Any, hop: Any,
-) -> Any:  # fmt: skip
+def read_words(buf, at, present, node_at, ports_at, latency_at, queue_at, utilization_at, hop):
     """`read_hop` for a hop that has only values of WORDS_ONLY, at offsets that the caller keeps in registers:
     missing values are cleared in one operation, and a hop of the sink's four instructions takes 4 ns instead
     of 7.
@@ -328,7 +325,7 @@ def read_words(
 
 
 @inlined
-def planned(buf: Any, at: Any, plans: Any, slot: Any, present: Any) -> Any:
+def planned(buf, at, plans, slot, present):
     """Node, ports, latency and queue; the branches are the same for every hop of a bitmap, and so well
     predicted.
     """
@@ -345,7 +342,7 @@ def planned(buf: Any, at: Any, plans: Any, slot: Any, present: Any) -> Any:
 
 
 @inlined
-def planned_further(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide: Any) -> Any:
+def planned_further(buf, at, plans, slot, present, wide):
     """Timestamps, L2 ports and utilisation."""
     ingress, egress, l2, utilization = U64(0), U64(0), U64(0), U64(0)
     if present & INGRESS:
@@ -360,7 +357,7 @@ def planned_further(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide
 
 
 @kernel
-def nulls(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide: Any) -> Any:
+def nulls(buf, at, plans, slot, present, wide):
     """Which values of the hop at `at`, except a checksum, are all ones; `wide`: 64-bit timestamps."""
     null = U64(0)
     for bit in range(10):
@@ -376,13 +373,13 @@ def nulls(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide: Any) -> 
 
 
 @inlined
-def time(buf: Any, at: Any, wide: Any) -> Any:
+def time(buf, at, wide):
     """A timestamp of 4 or 8 bytes."""
     return be64(buf, at) if wide else be32(buf, at)
 
 
 @inlined
-def read_rest(buf: Any, at: Any, size: Any, plans: Any, slot: Any, present: Any, hop: Any) -> Any:
+def read_rest(buf, at, size, plans, slot, present, hop):
     """Read buffer, congestion and checksum complement, which few bitmaps name; returns their `null` bits."""
     null = U64(0)
     buffer, congestion, checksum = U64(0), U64(0), U64(0)
@@ -408,7 +405,7 @@ def read_rest(buf: Any, at: Any, size: Any, plans: Any, slot: Any, present: Any,
 
 
 @inlined
-def moved(buf: Any, before: Any, plans: Any, move: Any) -> Any:
+def moved(buf, before, plans, move):
     """The value that a move takes from a hop that begins 8 bytes after `before`: from the 8 bytes up to the
     end of its item, since bytes always precede a hop, but may not follow it.
     """
@@ -416,13 +413,13 @@ def moved(buf: Any, before: Any, plans: Any, move: Any) -> Any:
 
 
 @inlined
-def is_full(value: Any, plans: Any, move: Any) -> Any:
+def is_full(value, plans, move):
     """1 if all bits of a value are ones, or if it has no bits, else 0."""
     return U64(value == plans[move + U64(2)])
 
 
 @inlined
-def read_moved_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any) -> None:
+def read_moved_hop(buf, at, size, plans, base, table, hop):
     """Read metadata with any items into a HOP record; every field is written. A value that is wider than its
     column saturates. `size` reaches to the end of the record, where the checksum complement is.
 
@@ -484,9 +481,7 @@ def read_moved_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: A
 
 
 @inlined
-def shuffle_hop(
-    buf: Any, at: Any, before: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any
-) -> None:
+def shuffle_hop(buf, at, before, size, plans, base, table, hop):
     """`read_moved_hop` for items whose values are whole bytes: shuffles the 64 bytes from `before` to the
     hop's end. Values that may be all ones, or too wide, are read again by moves. A hop of eight values
     takes 4 ns instead of 11.
@@ -498,13 +493,13 @@ def shuffle_hop(
 
 
 @kernel
-def move_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any) -> None:
+def move_hop(buf, at, size, plans, base, table, hop):
     """`read_moved_hop`, not inlined, for places where it is rare."""
     read_moved_hop(buf, at, size, plans, base, table, hop)
 
 
 @kernel
-def moved_nulls(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any) -> Any:
+def moved_nulls(buf, at, size, plans, base, table):
     """Which values of the hop at `at` are all ones, by the items; a value in two items if both are."""
     bits, rows, bottom = plans[base + U64(BITS)], plans[base + U64(ROWS)], plans[base + U64(BOTTOM)]
     end = at + size

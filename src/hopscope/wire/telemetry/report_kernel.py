@@ -1,9 +1,5 @@
 """Reports 0.5 and 1.0, for the batch decoder."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be32, inlined, kernel
 from .. import layout, rules
 from ..decode import inner_kernel as inner
@@ -35,7 +31,7 @@ FLAGS_2 = tuple(word(layout.REPORT_2_0, name) for name in ("dropped", "congested
 
 
 @inlined
-def flags_of(buf: Any, at: Any, fields: Any) -> Any:
+def flags_of(buf, at, fields):
     """The flags D, Q and F."""
     return (
         get(buf, at, fields[0]) * inner.DROPPED
@@ -45,7 +41,7 @@ def flags_of(buf: Any, at: Any, fields: Any) -> Any:
 
 
 @inlined
-def kind_of(flags: Any) -> Any:
+def kind_of(flags):
     """Kind of a Report 1.0 or 2.0."""
     if flags & inner.DROPPED:
         return inner.KIND_DROP
@@ -55,9 +51,7 @@ def kind_of(flags: Any) -> Any:
 
 
 @kernel
-def report_0_5(
-    buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
-) -> Any:
+def report_0_5(buf, origin, at, end, row, table, plans, hops, first):
     """Read a Report 0.5; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(12) > end:
@@ -111,7 +105,7 @@ def report_0_5(
 
 
 @inlined
-def own_values(buf: Any, at: Any, plans: Any, base: Any, has_drop: Any, row: Any) -> None:
+def own_values(buf, at, plans, base, has_drop, row):
     """Write the values of the report metadata that belong to the report; its queue id, if any, is taken from
     the hop into which the metadata is read.
     """
@@ -126,9 +120,7 @@ def own_values(buf: Any, at: Any, plans: Any, base: Any, has_drop: Any, row: Any
 
 
 @kernel
-def report_1_0(
-    buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
-) -> Any:
+def report_1_0(buf, origin, at, end, row, table, plans, hops, first):
     """Read a Report 1.0; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(16) > end:
@@ -169,7 +161,7 @@ def report_1_0(
 
 
 @kernel
-def queue_of(hop: Any, has_drop: Any, row: Any) -> None:
+def queue_of(hop, has_drop, row):
     """Write the queue id of the report metadata: the drop word's if it has one, else the occupancy's."""
     if U64(hop.present) & QUEUE and not has_drop:
         row.queue_id = hop.queue_id

@@ -3,10 +3,6 @@
 Parameters: `plans` and `base` as in `metadata_kernel`, `table` of the dialect, `hops` HOP records.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import CAN_SHUFFLE, SHUFFLED, U64, be32, inlined, kernel
 from ..headers.packet_kernel import NONE
 from . import metadata_kernel as metadata
@@ -16,7 +12,7 @@ TWO, ONE, OLDER = 2, 1, 0
 
 
 @kernel
-def read_report_metadata(buf: Any, at: Any, plans: Any, kind: Any, table: Any, wide: Any, hop: Any) -> None:
+def read_report_metadata(buf, at, plans, kind, table, wide, hop):
     """Read report metadata, whose plan is the latest of its kind, into a HOP record."""
     base = metadata.latest(kind)
     if plans[base + U64(metadata.ODD)]:
@@ -27,10 +23,7 @@ def read_report_metadata(buf: Any, at: Any, plans: Any, kind: Any, table: Any, w
 
 
 @inlined
-def read_stack(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, table: Any, hops: Any,
-    first: Any,
-) -> None:  # fmt: skip
+def read_stack(buf, at, size, count, plans, base, wide, table, hops, first):
     """Read a stack of `count` hops, newest first, into `hops` from row `first` on, newest last.
 
     `wide`: 64-bit timestamps.
@@ -58,9 +51,7 @@ def read_stack(
 
 
 @inlined
-def read_words(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, hops: Any, first: Any
-) -> None:
+def read_words(buf, at, size, count, plans, base, hops, first):
     """Read values that are one word in every version."""
     row, slot, present = first + count, base + U64(metadata.SLOTS), plans[base + U64(metadata.PRESENT)]
     node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
@@ -74,9 +65,7 @@ def read_words(
 
 
 @inlined
-def read_eight(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, version: Any, hops: Any, first: Any
-) -> None:
+def read_eight(buf, at, size, count, plans, base, version, hops, first):
     """Read the first eight values of a version, a constant: a hop takes one shuffle with constant places."""
     row = first + count
     for _ in range(count):
@@ -95,10 +84,7 @@ def read_eight(
 
 
 @inlined
-def shuffle_stack(
-    buf: Any, at: Any, before: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any,
-    first: Any,
-) -> None:  # fmt: skip
+def shuffle_stack(buf, at, before, size, count, plans, base, table, hops, first):
     """Read hops by shuffling the 64 bytes that end with each; those of the newest hop begin at `before`."""
     row = first + count
     for _ in range(count):
@@ -109,9 +95,7 @@ def shuffle_stack(
 
 
 @kernel
-def move_stack(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any, first: Any
-) -> None:
+def move_stack(buf, at, size, count, plans, base, table, hops, first):
     """Read hops with a move for each value."""
     row = first + count
     for _ in range(count):
@@ -121,7 +105,7 @@ def move_stack(
 
 
 @kernel
-def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: Any, first: Any) -> None:
+def read_last_word(buf, at, plans, base, count, hops, first):
     """Read the source's checksum complement, which comes after metadata that only the source adds."""
     if count == NONE or plans[base + U64(metadata.PRESENT)] & metadata.CHECKSUM == NONE:
         return
@@ -133,7 +117,7 @@ def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: A
 
 
 @kernel
-def misplaced_bottom(buf: Any, at: Any, end: Any) -> Any:
+def misplaced_bottom(buf, at, end):
     """Offset of the first word of a stack of 2015 whose bottom-of-stack bit is wrong; `end`: none."""
     if at == end:
         return end

@@ -2,10 +2,6 @@
 the same order. `int_kernel` reads INT-MD 2.x over TCP and UDP.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, kernel
 from .. import layout, rules
 from ..headers.packet_kernel import NONE, code, get, lacks, word
@@ -70,7 +66,7 @@ assert layout.MX_2_1.word("discard") == layout.MD_2_0.word("discard")
 
 
 @kernel
-def shim_rule(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
+def shim_rule(buf, shim, carrier, table):
     """The rule of the shim's first byte (Geneve: the option's type), as in `rules.SHIM`; 0 unknown."""
     if carrier == OVER_GENEVE:
         type_ = U64(buf[shim + U64(2)])
@@ -86,7 +82,7 @@ def shim_rule(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
 
 
 @kernel
-def int_version(buf: Any, at: Any, old: Any, carrier: Any, report: Any, table: Any) -> Any:
+def int_version(buf, at, old, carrier, report, table):
     """INT version of the header at `at`, 0 unknown; `report` is the version of the report."""
     index = U64(3) if report == U64(20) else report // U64(5)
     entry = INT_LAYOUT + index * U64(16) + (U64(buf[at]) >> U64(4))
@@ -97,7 +93,7 @@ def int_version(buf: Any, at: Any, old: Any, carrier: Any, report: Any, table: A
 
 
 @kernel
-def meaning(bitmap: Any, table: Any) -> Any:
+def meaning(bitmap, table):
     """An instruction bitmap of the wire in the order of the specifications."""
     how = U64(table[SWAPPED])
     if how == U64(2):  # reversed: bits in each byte, then the bytes
@@ -110,13 +106,13 @@ def meaning(bitmap: Any, table: Any) -> Any:
 
 
 @kernel
-def is_l4(carrier: Any) -> Any:
+def is_l4(carrier):
     """Whether the shim follows TCP or UDP."""
     return carrier == OVER_TCP or carrier == OVER_UDP or carrier == OVER_INSERTED
 
 
 @kernel
-def set_places(at: Any, carrier: Any, npt: Any, instructions: Any, row: Any) -> None:
+def set_places(at, carrier, npt, instructions, row):
     """Write the place of the header, and the shim's values, into the report's row."""
     row.int_at = at
     row.carrier = carrier
@@ -125,7 +121,7 @@ def set_places(at: Any, carrier: Any, npt: Any, instructions: Any, row: Any) -> 
 
 
 @kernel
-def kind_of(version: Any) -> Any:
+def kind_of(version):
     """Kind of metadata of an INT version."""
     if version == U64(20):
         return U64(metadata.INT_2_0)
@@ -137,19 +133,19 @@ def kind_of(version: Any) -> Any:
 
 
 @kernel
-def ds_field(buf: Any, at: Any, which: Any, table: Any) -> Any:
+def ds_field(buf, at, which, table):
     """Domain id (0), DS instruction (1) or DS flags (2) of the 2.x header at `at`."""
     return be16(buf, at + U64(table[DS_OFFSETS + U64(which)]))
 
 
 @kernel
-def md_flag(buf: Any, at: Any, which: Any, value: Any, table: Any) -> Any:
+def md_flag(buf, at, which, value, table):
     """`value` if D (0), E (1) or M (2) of the 2.x header at `at` is set, else 0."""
     return ((be32(buf, at) >> U64(table[MD_SHIFTS + U64(which)])) & U64(1)) * value
 
 
 @kernel
-def changed_header(buf: Any, at: Any, table: Any) -> Any:
+def changed_header(buf, at, table):
     """(domain id, DS instruction, DS flags, flags) of the INT-MD 2.x at `at`, at the dialect's places."""
     flags = (
         md_flag(buf, at, 0, DISCARD, table)
@@ -160,7 +156,7 @@ def changed_header(buf: Any, at: Any, table: Any) -> Any:
 
 
 @kernel
-def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any) -> None:
+def set_header(buf, at, version, mode, table, row):
     """Write hop counts and flags of the header at `at` into the report's row."""
     row.int_version = version
     row.int_mode = mode
@@ -186,7 +182,7 @@ def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any)
 
 
 @kernel
-def agrees(at: Any, limit: Any, words: Any, hop_words: Any, total: Any, counted: Any) -> Any:
+def agrees(at, limit, words, hop_words, total, counted):
     """Whether a stack of `words` words at `at` fits into the packet, and has a whole number of hops: then it
     is INT, whatever the instructions mean, rather than ordinary traffic that looks like it.
     """
@@ -197,7 +193,7 @@ def agrees(at: Any, limit: Any, words: Any, hop_words: Any, total: Any, counted:
 
 
 @kernel
-def restore_l4(buf: Any, at: Any, protocol: Any, end: Any, limit: Any, row: Any) -> Any:
+def restore_l4(buf, at, protocol, end, limit, row):
     """Write the packet's own protocol and the ports at `at`, after a UDP header that was added with INT;
     returns a reject code.
     """
@@ -216,9 +212,7 @@ def restore_l4(buf: Any, at: Any, protocol: Any, end: Any, limit: Any, row: Any)
 
 
 @kernel
-def restore_2_0(
-    buf: Any, shim: Any, behind: Any, end: Any, limit: Any, carrier: Any, table: Any, row: Any
-) -> Any:
+def restore_2_0(buf, shim, behind, end, limit, carrier, table, row):
     """Write the packet's own port and protocol, by the NPT of 2.x; returns (code, offset)."""
     if carrier > OVER_UDP:
         return NONE, behind
@@ -236,10 +230,7 @@ def restore_2_0(
 
 
 @kernel
-def read_any(
-    buf: Any, origin: Any, shim: Any, end: Any, limit: Any, protocol: Any, carrier: Any, row: Any, table: Any,
-    plans: Any, hops: Any, first: Any,
-) -> Any:  # fmt: skip
+def read_any(buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first):
     """`int_kernel.read_int` for every form; the shim's four bytes must be complete."""
     rule = shim_rule(buf, shim, carrier, table)
     mode = rule & U64(15)
@@ -356,9 +347,9 @@ def read_any(
 
 @kernel
 def read_mx(
-    buf: Any, shim: Any, stack: Any, end: Any, limit: Any, carrier: Any, instructions: Any, left: Any,
-    is_open: Any, numbered: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
-) -> Any:  # fmt: skip
+    buf, shim, stack, end, limit, carrier, instructions, left, is_open, numbered, row, table, plans, hops,
+    first,
+):  # fmt: skip
     """Read the part after an INT-MX header: no hops, or the node's record if the dialect has one, of `left`
     words.
     """

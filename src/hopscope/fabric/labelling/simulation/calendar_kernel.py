@@ -41,7 +41,7 @@ SALT_GAP = 0x5851F42D4C957F2D
 
 
 @inlined
-def emit(source: Any, packet: Any, net: Any) -> None:
+def emit(source, packet, net):
     """Create a source's next packet, and set the time of the one after it."""
     seed = net.setup[0].seed
     number = (U64(source.serial) << U64(32)) | U64(source.sent)
@@ -70,7 +70,7 @@ def emit(source: Any, packet: Any, net: Any) -> None:
 
 
 @kernel
-def return_events(keys: Any, begin: Any, end: Any, net: Any) -> None:
+def return_events(keys, begin, end, net):
     """Return events that have not been served to their bucket."""
     for i in range(begin, end):
         row = I64(keys[i] & U64(ROW_MASK))
@@ -78,7 +78,7 @@ def return_events(keys: Any, begin: Any, end: Any, net: Any) -> None:
 
 
 @kernel
-def collect_due(until: Any, keys: Any, net: Any) -> Any:
+def collect_due(until, keys, net):
     """Take the arrivals in this bucket before `until`, including new packets, as keys; returns their number
     and a StopReason.
     """
@@ -126,7 +126,7 @@ def collect_due(until: Any, keys: Any, net: Any) -> Any:
 
 
 @inlined
-def serve_before(a: Any, b: Any, net: Any) -> Any:
+def serve_before(a, b, net):
     """Whether packet `a` (a key) is served before packet `b` that arrives in the same ps."""
     left = net.packets[a & U64(ROW_MASK)]
     right = net.packets[b & U64(ROW_MASK)]
@@ -136,7 +136,7 @@ def serve_before(a: Any, b: Any, net: Any) -> Any:
 
 
 @kernel
-def sort(keys: Any, scratch: Any, n: Any, digits: Any, shift: Any) -> Any:
+def sort(keys, scratch, n, digits, shift):
     """Sort keys by time, by insertion or radix; returns whether the result is in `scratch`."""
     swapped = False
     if n <= INSERTION_SORT_MAX:
@@ -169,7 +169,7 @@ def sort(keys: Any, scratch: Any, n: Any, digits: Any, shift: Any) -> Any:
 
 
 @kernel
-def sift(keys: Any, begin: Any, at: Any, n: Any, net: Any) -> None:
+def sift(keys, begin, at, n, net):
     """Sift a key down in the heap of `n` keys from `begin` on, with the last packet on top."""
     key = keys[begin + at]
     while 2 * at + 1 < n:
@@ -184,7 +184,7 @@ def sift(keys: Any, begin: Any, at: Any, n: Any, net: Any) -> None:
 
 
 @kernel
-def sort_tie(keys: Any, begin: Any, n: Any, net: Any) -> None:
+def sort_tie(keys, begin, n, net):
     """Heap-sort `n` keys of the same ps by packet, since a flood makes thousands of copies at once."""
     for at in range(n // 2 - 1, -1, -1):
         sift(keys, begin, at, n, net)
@@ -196,7 +196,7 @@ def sort_tie(keys: Any, begin: Any, n: Any, net: Any) -> None:
 
 
 @inlined
-def sort_ties(keys: Any, n: Any, net: Any) -> None:
+def sort_ties(keys, n, net):
     """Order packets of the same ps by number in sorted keys, whatever their rows in the pool."""
     begin = 0
     for i in range(1, n + 1):
@@ -208,14 +208,14 @@ def sort_ties(keys: Any, n: Any, net: Any) -> None:
 
 
 @inlined
-def prefetch_port(key: Any, net: Any) -> None:
+def prefetch_port(key, net):
     """Prefetch the port of a packet that is served a few packets later."""
     node = net.packets[key & U64(ROW_MASK)].node
     prefetch(net.ports, U64(net.routes[node].port), U64(0))
 
 
 @kernel
-def pull_overflow(net: Any) -> None:
+def pull_overflow(net):
     """Move events into the ring that are no longer beyond it."""
     first = len(net.sources)
     event = net.state[OVERFLOW]
@@ -228,7 +228,7 @@ def pull_overflow(net: Any) -> None:
 
 
 @kernel
-def advance(until: Any, keys: Any, scratch: Any, digits: Any, net: Any, custom: Any) -> Any:
+def advance(until, keys, scratch, digits, net, custom):
     """Serve all arrivals before `until`, ps; returns a StopReason. A further call continues.
 
     `net` is a Net, `custom` a kernel for Chance.CUSTOM, or None; `keys` and `scratch` have room for one

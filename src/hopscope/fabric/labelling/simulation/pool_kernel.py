@@ -1,9 +1,5 @@
 """Pools of packets and labels, lists of the calendar, and forwarding, dropping and exporting of packets."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ....base.kernels.jit import I64, U64, inlined, kernel
 from .records import IP_HEADER, Count, EngineSlot, SourceFlag
 
@@ -21,7 +17,7 @@ LOGGED = int(EngineSlot.LOGGED)
 
 
 @inlined
-def insert(event: Any, time: Any, net: Any) -> None:
+def insert(event, time, net):
     """Put an event into the bucket of its time, or into the overflow list beyond the ring."""
     bucket = time >> net.setup[0].bucket_shift
     if bucket - net.state[BUCKET] < len(net.heads):
@@ -34,7 +30,7 @@ def insert(event: Any, time: Any, net: Any) -> None:
 
 
 @inlined
-def free_packet(row: Any, net: Any) -> None:
+def free_packet(row, net):
     """Free a packet's row; events of packets come after those of sources."""
     net.link[len(net.sources) + row] = net.state[FREE_PACKET]
     net.state[FREE_PACKET] = row
@@ -42,7 +38,7 @@ def free_packet(row: Any, net: Any) -> None:
 
 
 @inlined
-def take_packet(net: Any) -> Any:
+def take_packet(net):
     """Take a free row; the caller has checked that there is one."""
     row = net.state[FREE_PACKET]
     net.state[FREE_PACKET] = net.link[len(net.sources) + row]
@@ -51,7 +47,7 @@ def take_packet(net: Any) -> Any:
 
 
 @inlined
-def take_label(net: Any) -> Any:
+def take_label(net):
     """Take a free row; the caller has checked that there is one."""
     row = net.state[FREE_LABEL]
     net.state[FREE_LABEL] = net.labels[row].next
@@ -60,7 +56,7 @@ def take_label(net: Any) -> Any:
 
 
 @kernel
-def free_labels(at: Any, net: Any) -> None:
+def free_labels(at, net):
     """Free all labels of a packet."""
     while at >= 0:
         following = net.labels[at].next
@@ -71,7 +67,7 @@ def free_labels(at: Any, net: Any) -> None:
 
 
 @kernel
-def export(packet: Any, time: Any, received: Any, net: Any) -> None:
+def export(packet, time, received, net):
     """Log all labels of a packet, oldest first, and free them."""
     at = packet.labels
     position = I64(packet.count)
@@ -98,7 +94,7 @@ def export(packet: Any, time: Any, received: Any, net: Any) -> None:
 
 
 @kernel
-def copy_labels(at: Any, net: Any) -> Any:
+def copy_labels(at, net):
     """Copy a list of labels; returns the first row."""
     first = -1
     before = -1
@@ -116,7 +112,7 @@ def copy_labels(at: Any, net: Any) -> Any:
 
 
 @kernel
-def drop(row: Any, reason: Any, kind: Any, net: Any) -> None:
+def drop(row, reason, kind, net):
     """Drop a packet and its labels, and count them."""
     packet = net.packets[row]
     net.counts[kind + reason] += 1
@@ -127,7 +123,7 @@ def drop(row: Any, reason: Any, kind: Any, net: Any) -> None:
 
 
 @kernel
-def split(row: Any, first_bytes: Any, net: Any) -> Any:
+def split(row, first_bytes, net):
     """Fragment a packet after `first_bytes` IP bytes; returns the row of the rest, with its own header (RFC
     791).
     """
@@ -142,7 +138,7 @@ def split(row: Any, first_bytes: Any, net: Any) -> Any:
 
 
 @inlined
-def forward(row: Any, arrival: Any, kind: Any, net: Any) -> None:
+def forward(row, arrival, kind, net):
     """Forward a packet to the next nodes of its route, where it arrives at `arrival`."""
     packet = net.packets[row]
     node = net.routes[packet.node]

@@ -46,14 +46,14 @@ SALT_JITTER = 0x8CB92BA72F3D8DD7
 
 
 @inlined
-def random_bits(seed: Any, packet: Any, port: Any, salt: Any) -> Any:
+def random_bits(seed, packet, port, salt):
     """64 random bits that depend only on packet (or its second fragment), port and purpose."""
     part = U64(packet.flags & FRAGMENT) << U64(40)
     return mix64(mix64(packet.number ^ seed ^ U64(salt)) + U64(port) + part)
 
 
 @inlined
-def missing_room(packet: Any, node: Any, net: Any) -> Any:
+def missing_room(packet, node, net):
     """The pool that may be too small for this packet at this port, a StopReason; 0: none."""
     labels = I64(packet.count) + 1
     copies: Any = max(1, 2 * I64(node.copies) - 1)  # copies of the packet and of its second fragment
@@ -67,7 +67,7 @@ def missing_room(packet: Any, node: Any, net: Any) -> Any:
 
 
 @inlined
-def wants_port_label(packet: Any, node: Any, port: Any, start: Any, net: Any, custom: Any) -> Any:
+def wants_port_label(packet, node, port, start, net, custom):
     """Whether this port labels this packet, apart from its length."""
     setup = net.setup[0]
     flags = packet.flags
@@ -88,7 +88,7 @@ def wants_port_label(packet: Any, node: Any, port: Any, start: Any, net: Any, cu
 
 
 @kernel
-def fragment_for_label(row: Any, kind: Any, net: Any) -> Any:
+def fragment_for_label(row, kind, net):
     """Fragment a packet that a label would make too long: row of the second fragment; -1: no label.
 
     The first fragment has room for all labels of a path, so that it is not fragmented again.
@@ -109,7 +109,7 @@ def fragment_for_label(row: Any, kind: Any, net: Any) -> Any:
 
 
 @inlined
-def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, net: Any) -> None:
+def write_label(packet, node, port, start, queued, net):
     """Write the port's label, and its time to Reg1."""
     at = take_label(net)
     label = net.labels[at]
@@ -126,7 +126,7 @@ def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, net:
 
 
 @inlined
-def send(row: Any, size: Any, start: Any, kind: Any, net: Any) -> None:
+def send(row, size, start, kind, net):
     """Send a packet into the link; `size`: its IP length there, with labels."""
     setup = net.setup[0]
     packet = net.packets[row]
@@ -161,7 +161,7 @@ def send(row: Any, size: Any, start: Any, kind: Any, net: Any) -> None:
 
 
 @inlined
-def serve(row: Any, net: Any, custom: Any) -> Any:
+def serve(row, net, custom):
     """Process one packet at the port of its node. Returns 0, or the pool that is too small (nothing was
     done).
     """
