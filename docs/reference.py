@@ -401,7 +401,11 @@ def completion() -> str:
         shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False)]
         help = json.dumps(command.get_short_help_str(200), ensure_ascii=False)
         arguments = [words(each, context) for each in shown if each.param_type_name == "argument"]
-        options = [option(each, context) for each in shown if each.param_type_name == "option"]
+        options = [
+            option(each, context)
+            for each in shown
+            if each.param_type_name == "option" and each.name != "help"
+        ]
         entries.append(
             f'{json.dumps(path)}: {{"help": {help}, "arguments": {json.dumps(arguments)}, '
             f'"options": {_lines(options)}}}'

@@ -18,10 +18,12 @@ VARIABLE = "_HOPSCOPE_COMPLETE"
 """Environment variable with the instruction, such as `complete_bash`."""
 TABLE = Path(__file__).with_name("completion.json")
 """`words` by placeholder, and `commands` by name (`""`, `query`, `query events`, …): `help`; `options`, each
-[names, value, whether it is repeatable, help]; `arguments`, of each its value.
+[names, value, whether it is repeatable, help], without HELP; `arguments`, of each its value.
 
 A value is a list of words, the placeholder of one, null (any), or false if the option takes none.
 """
+HELP = [["--help"], False, False, "Show this message and exit."]
+"""The option that all commands have."""
 Candidate = tuple[str, str]
 """A possible next word, and its help."""
 
@@ -75,7 +77,7 @@ def candidates(table: Mapping[str, Any], words: list[str], incomplete: str) -> l
     elif incomplete.startswith("-"):
         found = [
             (names[0], help)
-            for names, _, repeatable, help in entry["options"]
+            for names, _, repeatable, help in [*entry["options"], HELP]
             if repeatable or names[0] not in given
         ]
     elif below := _below(commands, command):
@@ -98,7 +100,7 @@ def _words(table: Mapping[str, Any], value: Any) -> list[Candidate]:
 
 
 def _options(entry: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {name: option for option in entry["options"] for name in option[0]}
+    return {name: option for option in [*entry["options"], HELP] for name in option[0]}
 
 
 def _bash(environment: Mapping[str, str]) -> tuple[list[str], str]:

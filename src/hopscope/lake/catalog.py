@@ -28,7 +28,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlsplit
 
 import duckdb
@@ -165,9 +164,7 @@ class Lake:
     def __enter__(self) -> Lake:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -6,7 +6,6 @@ import gzip
 import struct
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -182,7 +181,5 @@ class PcapWriter:
     def __enter__(self) -> PcapWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,7 +8,6 @@ import sys
 import termios
 import time
 import tty
-from types import TracebackType
 
 ESCAPE, ENTER, BACKSPACE = "\x1b", "\n", "\x7f"
 
@@ -25,9 +24,7 @@ class Keys:
             tty.setcbreak(self._terminal)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._terminal >= 0:
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._before)
 
