@@ -177,7 +177,7 @@ def test_data_before_its_template() -> None:
 
 
 def test_what_waits_is_bounded() -> None:
-    """Of one domain, and in bytes of all."""
+    """Of one domain, and of all, in bytes: large ones take 235 units of 256 bytes each, small ones one."""
     decoder = IpfixDecoder()
     decode(decoder, *[message(set_of(256, record()))] * (domains.WAITING_SETS + 5))
     assert decoder.counts()["ipfix_waiting_sets"] == domains.WAITING_SETS
@@ -186,7 +186,43 @@ def test_what_waits_is_bounded() -> None:
     for domain in range(2, 5):
         decode(decoder, *[message(large, domain=domain)] * domains.WAITING_SETS)
     waiting = decoder.counts()["ipfix_waiting_sets"] - domains.WAITING_SETS
-    assert waiting == (domains.WAITING_BYTES - domains.WAITING_SETS * (20 + len(record()))) // (20 + 60_000)
+    assert waiting == (16_384 - domains.WAITING_SETS) // 235
+
+
+def test_the_address_with_most_waiting_bytes_makes_room() -> None:
+    """One address fills all room with large sets of many domains. Small sets of another still find room, at
+    the cost of a large one; further large ones do not.
+    """
+    decoder = IpfixDecoder()
+    large, small = set_of(256, bytes(60_000)), set_of(256, record())
+
+    def sent(source: str, data: bytes, count: int) -> list[int]:
+        """Send sets in domains of their own; returns how many sets wait, and how many were dropped."""
+        for domain in range(count):
+            decode(decoder, message(data, domain=domain), source=source)
+        counts = decoder.counts()
+        return [counts["ipfix_waiting_sets"], counts["ipfix_expired_sets"]]
+
+    assert sent("203.0.113.9", large, 70) == [69, 1]
+    assert sent("192.0.2.1", small, 200) == [69 + 200 - 1, 2]  # 69 * 235 = 16,215 of 16,384 units
+    assert sent("203.0.113.9", large, 5) == [69 + 200 - 1, 7]
+    found = decode(decoder, message(TEMPLATE, domain=7), source="192.0.2.1")
+    assert row(found, 1)["src_lo"] == number_of("198.51.100.1")
+
+
+def test_shares_find_the_largest() -> None:
+    """Brute force: after random changes, no address has more than the largest."""
+    rng, shares, counts = random.Random(7), domains.Shares(), dict.fromkeys(range(5), 0)
+    for _ in range(2000):
+        number = rng.randrange(5)
+        step = rng.randint(-counts[number], 300)
+        counts[number] += step
+        shares.change((0, number), step)
+        asked = rng.randrange(5)
+        most = max(counts.values())
+        _, found = shares.largest((0, asked)) if most else (0, asked)
+        assert counts[found] == most
+        assert found == asked or counts[asked] < most
 
 
 def test_templates_change_end_and_expire() -> None:

@@ -1,8 +1,8 @@
 """State of exporters: their observation domains, templates, samplers, and data that waits for a template.
 
 All tables are bounded, and unused entries are forgotten; the kernel reads the same tables. If a table is
-full, the address with the most entries makes room, so that many domains or templates of one cost others
-nothing.
+full, the address with the most entries makes room, so that many domains, templates or waiting sets of one
+cost others nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ WAITING_SETS = 64
 """Maximum number of waiting data sets of a domain."""
 WAITING_BYTES = 4 * 1024 * 1024
 """Maximum bytes of waiting data sets of all domains."""
+WAITING_UNIT = 256
+"""Waiting bytes are counted in units of this size, rounded up for each set."""
 Source = tuple[int, int]
 """Address of an exporter, high and low half."""
 Session = tuple[int, int, int]
@@ -55,6 +57,11 @@ class WaitingSet:
     """The header of its message, and the set."""
     frame: np.void
     """FRAME of the datagram in which it arrived."""
+
+    @property
+    def units(self) -> int:
+        """Its size in units."""
+        return -(-len(self.message) // WAITING_UNIT)
 
 
 @dataclass(slots=True)
@@ -90,7 +97,7 @@ class Shares:
         self._most = 0
 
     def change(self, source: Source, step: int) -> None:
-        """Count an entry that an address gets (1) or loses (-1), or a sign of life (0)."""
+        """Count entries that an address gets or loses (negative), or a sign of life (0)."""
         before = self._counts[source]
         self._having[before].pop(source, None)
         count = self._counts[source] = before + step
@@ -99,7 +106,8 @@ class Shares:
         else:
             del self._counts[source]
         self._most = max(self._most, count)
-        if not self._having[self._most]:
+        while self._most and not self._having[self._most]:
+            del self._having[self._most]
             self._most -= 1
 
     def largest(self, source: Source) -> Source:
@@ -123,9 +131,10 @@ class Domains:
         """Domains by address, the one that was silent longest first."""
         self._by_row: dict[int, Domain] = {}
         self._domain_shares, self._template_shares = Shares(), Shares()
+        self._waiting_shares = Shares()
         self._part = 0
         self._looked_ns = 0
-        self._waiting_bytes = 0
+        self._waiting_units = 0
         self.expired = 0
         """Number of data sets whose template did not arrive in time, or for which there was no room."""
         self.rejected_templates = 0
@@ -222,18 +231,22 @@ class Domains:
 
     def wait(self, domain: Domain, waiting: WaitingSet) -> None:
         """Keep a data set until its template arrives."""
-        if len(domain.waiting) >= WAITING_SETS or self._waiting_bytes + len(waiting.message) > WAITING_BYTES:
+        source, units = domain.key[:2], waiting.units
+        room = len(domain.waiting) < WAITING_SETS
+        while room and self._waiting_units + units > WAITING_BYTES // WAITING_UNIT:
+            room = self._expire_for(source)
+        if not room:
             self.expired += 1
             return
         domain.waiting.append(waiting)
-        self._waiting_bytes += len(waiting.message)
+        self._count_waiting(source, units)
 
     def released(self, domain: Domain, template_id: int) -> list[WaitingSet]:
         """Remove and return the data sets that waited for this template."""
         found = [waiting for waiting in domain.waiting if waiting.template_id == template_id]
         if found:
             domain.waiting = deque(left for left in domain.waiting if left.template_id != template_id)
-            self._waiting_bytes -= sum(len(waiting.message) for waiting in found)
+            self._count_waiting(domain.key[:2], -sum(waiting.units for waiting in found))
         return found
 
     def expire(self, now_ns: int) -> None:
@@ -243,8 +256,7 @@ class Domains:
         self._looked_ns = now_ns
         for domain in list(self._by_row.values()):
             while domain.waiting and now_ns - domain.waiting[0].frame["time_ns"] > WAITING_SECONDS * SECOND:
-                self._waiting_bytes -= len(domain.waiting.popleft().message)
-                self.expired += 1
+                self._expire_first(domain)
             if self._sessions:
                 continue
             for id_, held in list(domain.templates.items()):
@@ -258,6 +270,22 @@ class Domains:
         for key, domain in list(self._of_source.get(session[:2], {}).items()):
             if key[:3] == session:
                 self._forget(domain)
+
+    def _expire_for(self, source: Source) -> bool:
+        """Drop the first waiting set of the address with the most bytes; False: this one has the most."""
+        largest = self._waiting_shares.largest(source)
+        if largest == source:
+            return False
+        self._expire_first(next(one for one in self._of_source[largest].values() if one.waiting))
+        return True
+
+    def _expire_first(self, domain: Domain) -> None:
+        self._count_waiting(domain.key[:2], -domain.waiting.popleft().units)
+        self.expired += 1
+
+    def _count_waiting(self, source: Source, units: int) -> None:
+        self._waiting_units += units
+        self._waiting_shares.change(source, units)
 
     def _drop_for(self, source: Source) -> bool:
         """Drop a template of the address with the most; False: this one has the most."""
@@ -285,8 +313,8 @@ class Domains:
         self._domain_shares.change(source, -1)
         for id_ in list(domain.templates):
             self._drop(domain, id_)
-        self.expired += len(domain.waiting)
-        self._waiting_bytes -= sum(len(waiting.message) for waiting in domain.waiting)
+        while domain.waiting:
+            self._expire_first(domain)
         self.rows[domain.row] = 0
         del self._by_row[domain.row]
         self._free_rows.append(domain.row)
