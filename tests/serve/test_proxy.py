@@ -26,29 +26,33 @@ events { worker_connections 64; }
 http {
     access_log off; client_body_temp_path FOLDER/body; proxy_temp_path FOLDER/proxy;
     fastcgi_temp_path FOLDER/f; uwsgi_temp_path FOLDER/u; scgi_temp_path FOLDER/s;
-    map $http_upgrade $connection_upgrade { default upgrade; "" close; }
-    server {
-        listen 127.0.0.1:PORT ssl; ssl_certificate FOLDER/cert.pem; ssl_certificate_key FOLDER/key.pem;
-        LOCATION
-    }
+    GUIDE
 }
 """
 
 
 @pytest.fixture(params=["kept", "replaced"])
 def proxy(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
-    """A client of nginx with the guide's location, as it is, or with the Host header replaced."""
+    """A client of nginx with the guide's configuration, as it is, or with the Host header replaced; only
+    addresses and paths are those of this test.
+    """
     nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if nginx is None:
         assert not os.environ.get("HOPSCOPE_REQUIRE_TOOLS")
         pytest.skip("nginx is not installed")
     found = re.search(r"```nginx\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     assert found
-    location = found[1].replace("http://127.0.0.1:8080", server.rstrip("/"))
-    if request.param == "replaced":
-        location = location.replace("proxy_set_header Host $http_host;", "")
-    text = _CONFIGURATION.replace("LOCATION", location).replace("FOLDER", str(tmp_path))
-    (tmp_path / "nginx.conf").write_text(text.replace("PORT", str(PORT)))
+    text = _CONFIGURATION.replace("GUIDE", found[1]).replace("FOLDER", str(tmp_path))
+    for guide, here in (
+        ("http://127.0.0.1:8080", server.rstrip("/")),
+        ("listen 443 ", f"listen 127.0.0.1:{PORT} "),
+        ("/etc/ssl/hopscope.pem", str(tmp_path / "cert.pem")),
+        ("/etc/ssl/hopscope.key", str(tmp_path / "key.pem")),
+        ("proxy_set_header Host $http_host;", "" if request.param == "replaced" else None),
+    ):
+        assert guide in text
+        text = text if here is None else text.replace(guide, here)
+    (tmp_path / "nginx.conf").write_text(text)
     certificate = [
         "openssl",
         "req",
@@ -92,7 +96,7 @@ def _answers(client: httpx.Client, process: subprocess.Popen[bytes]) -> bool:
 
 @pytest.mark.parametrize("server", [{"token": TOKEN, "public_url": URL}], indirect=True)
 def test_the_documented_proxy_works(proxy: httpx.Client) -> None:
-    """Login, page, change and live feed through TLS; another site's Origin is refused."""
+    """Login, page, change, SQL and live feed through TLS; another site's Origin is refused."""
     login = proxy.post("/login", data={"token": TOKEN}, headers={"origin": URL})
     assert login.status_code == 303
     assert login.headers["set-cookie"].endswith("; Secure")
@@ -107,6 +111,8 @@ def test_the_documented_proxy_works(proxy: httpx.Client) -> None:
     assert (change.status_code, change.json()["change"]) == (200, 7)
     refused = proxy.patch(limits, json={"change": 8}, headers={"origin": "https://evil.example"})
     assert refused.status_code == 403
+    answer = proxy.post("/api/v0/sql", json={"sql": "SELECT 40 + 2"}, headers={"origin": URL})
+    assert answer.json()["rows"] == [[42]]
     with proxy.stream("GET", "/api/v0/events/live") as feed:
         assert next(feed.iter_lines()).startswith("retry:")
     upgrade = {
