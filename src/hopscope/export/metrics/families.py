@@ -62,17 +62,21 @@ Single = CounterMetricFamily | GaugeMetricFamily
 Family = Single | HistogramMetricFamily
 
 _PORT_FAMILIES = (
-    (
-        "link_utilization",
-        "Latest utilisation of a port's link, as the source sends it.",
-        PortKind.EGRESS,
-        0,
-    ),
+    ("link_utilization", "Latest utilisation of a port's link, as the source sends it.", PortKind.EGRESS, 0),
     ("queue_occupancy", "Latest occupancy of a queue, as the source sends it.", PortKind.QUEUE, 0),
     ("queue_congestion", "Latest congestion status of a queue (INT 0.5).", PortKind.QUEUE, 1),
     ("buffer_occupancy", "Latest occupancy of a buffer, as the source sends it.", PortKind.BUFFER, 0),
 )
 
+_SOURCE_FAMILIES = {
+    "received_reports_total": "Reports of a source.",
+    "duplicate_reports_total": "Reports of a source with a sequence number seen before.",
+    "reordered_reports_total": "Reports of a source that came after one with a higher sequence number.",
+    "lost_reports": "Reports of a source missing by sequence number, less those that came late.",
+    "moved_reports": "Reports of a source that other members of the cluster received; not lost.",
+}
+"""By metric; the first word is the field of the row."""
+_PORT_LABELS = ("node", "node_name", "port", "port_name")
 _LABEL_ALARMS = {"label_silent_ports": Metric.LABEL_AGE, "label_coverage_low": Metric.LABEL_COVERAGE}
 """Counters of labels whose value is the number of alarms of a metric."""
 _LABEL_FAMILIES = {
@@ -123,7 +127,7 @@ class Families(Collector):
 
     def collect(self) -> Iterable[Family]:
         """Every family, from snapshots taken now."""
-        build = GaugeMetricFamily("hopscope_build_info", "Version of Hopscope.", labels=["version"])
+        build = _family("build_info", "Version of Hopscope.", "version")
         build.add_metric([VERSION], 1)
         yield build
         yield from self._counters()
@@ -145,16 +149,12 @@ class Families(Collector):
     def _switches(self) -> Iterable[Family]:
         """Switches that the controller reaches; empty if the settings have none."""
         labels = ["switch", "node", "kind"]
-        up = GaugeMetricFamily(
-            "hopscope_switch_up", "1 if the controller reaches the switch and may change it.", labels=labels
-        )
-        in_sync = GaugeMetricFamily(
-            "hopscope_switch_in_sync", "1 if the switch does what is asked of it.", labels=labels
-        )
-        failures = CounterMetricFamily(
-            "hopscope_switch_failures_total",
+        up = _family("switch_up", "1 if the controller reaches the switch and may change it.", *labels)
+        in_sync = _family("switch_in_sync", "1 if the switch does what is asked of it.", *labels)
+        failures = _family(
+            "switch_failures_total",
             "Attempts to reach or change the switch that failed; each is repeated.",
-            labels=labels,
+            *labels,
         )
         for switch in read_status(self._state.regions):
             place = [switch["name"], str(switch["node"]), switch["kind"]]
@@ -189,19 +189,17 @@ class Families(Collector):
             found = control.request(self._folder, {"status": {}}, timeout=0.5)["processes"]
         except (control.ControlError, KeyError):
             return
-        up = GaugeMetricFamily("hopscope_process_up", "1 if the process runs.", labels=["process"])
-        restarts = CounterMetricFamily(
-            "hopscope_process_restarts_total", "Restarts of a process.", labels=["process"]
-        )
-        cpu = CounterMetricFamily(
-            "hopscope_process_cpu_seconds_total",
+        up = _family("process_up", "1 if the process runs.", "process")
+        restarts = _family("process_restarts_total", "Restarts of a process.", "process")
+        cpu = _family(
+            "process_cpu_seconds_total",
             "Time that the process has spent on processors, since its last start.",
-            labels=["process"],
+            "process",
         )
-        memory = GaugeMetricFamily(
-            "hopscope_process_resident_memory_bytes",
+        memory = _family(
+            "process_resident_memory_bytes",
             "Resident memory of the process; memory that processes share counts in each.",
-            labels=["process"],
+            "process",
         )
         for process in processes_of(found):
             up.add_metric([process.name], int(process.alive))
@@ -282,26 +280,27 @@ class Families(Collector):
             hops.add_metric(values, _buckets(each, shown), each.sum / 1e9)
         yield hops
 
+    def _place(self, node: int, port: int | None) -> list[str]:
+        """Values of _PORT_LABELS."""
+        named = ("", "") if port is None else (str(port), self._names.port(node, port) or "")
+        return [str(node), self._names.node(node) or "", *named]
+
     def _drops(self, rows: Records) -> Family:
-        labels = ["node", "node_name", "port", "port_name"]
-        family = CounterMetricFamily(
-            "hopscope_drops_total",
+        family = _family(
+            "drops_total",
             "Drop reports of an egress port, since it was last idle; without port if it is unknown.",
-            labels=labels,
+            *_PORT_LABELS,
         )
         for row in rows:
             node, port = int(row["node_id"]), int(row["ident"])
-            named = ("", "") if port == NO_PORT else (str(port), self._names.port(node, port) or "")
-            family.add_metric([str(node), self._names.node(node) or "", *named], int(row["drops"]))
+            family.add_metric(self._place(node, None if port == NO_PORT else port), int(row["drops"]))
         return family
 
     def _of_ports(self, name: str, text: str, rows: Records, slot: int) -> Iterable[Family]:
         what = name.partition("_")[0].replace("link", "port")
         labels = ["node", "node_name", what, *(["port_name"] if what == "port" else ["port"])]
-        latest = GaugeMetricFamily(f"hopscope_{name}", text, labels=labels)
-        highest = GaugeMetricFamily(
-            f"hopscope_{name}_highest", f"{text} Highest since the last push.", labels=labels
-        )
+        latest = _family(name, text, *labels)
+        highest = _family(f"{name}_highest", f"{text} Highest since the last push.", *labels)
         for row in rows:
             node, ident, port = int(row["node_id"]), int(row["ident"]), int(row["port"])
             last = (self._names.port(node, ident) or "") if what == "port" else str(port)
@@ -313,22 +312,11 @@ class Families(Collector):
 
     def _sources(self, rows: Records) -> Iterable[Family]:
         labels = ["source", "node", "hw_id"]
-        families: dict[str, Single] = {
-            field: CounterMetricFamily(f"hopscope_source_{field}_reports_total", text, labels=labels)
-            for field, text in (
-                ("received", "Reports of a source."),
-                ("duplicate", "Reports of a source with a sequence number seen before."),
-                ("reordered", "Reports of a source that came after one with a higher sequence number."),
-            )
+        families = {
+            name.partition("_")[0]: _family(f"source_{name}", text, *labels)
+            for name, text in _SOURCE_FAMILIES.items()
         }
-        families |= {
-            field: GaugeMetricFamily(f"hopscope_source_{field}_reports", text, labels=labels)
-            for field, text in (
-                ("lost", "Reports of a source missing by sequence number, less those that came late."),
-                ("moved", "Reports of a source that other members of the cluster received; not lost."),
-            )
-        }
-        silent = GaugeMetricFamily("hopscope_source_silent", "1 if the source is silent.", labels=labels)
+        silent = _family("source_silent", "1 if the source is silent.", *labels)
         kept = self._bounded(rows, "received")
         for row in kept:
             node = "" if row["node_id"] == NO_NODE else str(row["node_id"])
@@ -338,11 +326,11 @@ class Families(Collector):
             silent.add_metric(values, int(bool(row["silent"])))
         yield from families.values()
         yield silent
-        others = GaugeMetricFamily(
-            "hopscope_other_sources",
+        others = _family(
+            "other_sources",
             "Sums over the sources without series of their own, and the number of them: gauges, since such "
             "sources come and go.",
-            labels=["what"],
+            "what",
         )
         others.add_metric(["sources"], len(rows) - len(kept))
         for field in ("silent", *families):
@@ -355,14 +343,12 @@ class Families(Collector):
         if self._state.labels.about() is None:
             return
         now, rows = self._state.labels.copy()
-        labels = ["node", "node_name", "port", "port_name"]
-        families: dict[str, Single] = {}
-        for name, text in _LABEL_FAMILIES.items():
-            form = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            families[name] = form(f"hopscope_label_port_{name}", text, labels=labels)
+        families = {
+            name: _family(f"label_port_{name}", text, *_PORT_LABELS) for name, text in _LABEL_FAMILIES.items()
+        }
         for row in self._bounded(rows, "labels"):
             node, port = int(row["node_id"]), int(row["port"])
-            place = [str(node), self._names.node(node) or "", str(port), self._names.port(node, port) or ""]
+            place = self._place(node, port)
             values: dict[str, float] = {
                 "labels_total": int(row["labels"]),
                 "late_labels_total": int(row["late"]),
@@ -375,10 +361,7 @@ class Families(Collector):
             for name, value in values.items():
                 families[name].add_metric(place, value)
         yield from families.values()
-        coverage = GaugeMetricFamily(
-            "hopscope_label_coverage_ratio",
-            "Mean coverage of labels over the last ten seconds.",
-        )
+        coverage = _family("label_coverage_ratio", "Mean coverage of labels over the last ten seconds.")
         if (mean := self._state.labels.mean_coverage()) is not None:
             coverage.add_metric([], mean)
         yield coverage
@@ -387,46 +370,41 @@ class Families(Collector):
         """Counters that devices returned by SNMP or gNMI; empty if no device is polled."""
         if not len(rows):
             return
-        labels = ["node", "node_name", "port", "port_name"]
         for bit, name in enumerate(COUNTER_NAMES):
-            text = _INTERFACE_TEXTS[name]
-            family = CounterMetricFamily(f"hopscope_interface_{name}_total", text, labels=labels)
+            family = _family(f"interface_{name}_total", _INTERFACE_TEXTS[name], *_PORT_LABELS)
             for row in rows[rows["known"] >> bit & 1 == 1]:
                 node, port = int(row["node_id"]), int(row["port"])
-                place = [
-                    str(node),
-                    self._names.node(node) or "",
-                    str(port),
-                    self._names.port(node, port) or "",
-                ]
-                family.add_metric(place, int(row[name]))
+                family.add_metric(self._place(node, port), int(row[name]))
             yield family
 
     def _exports(self) -> Iterable[Family]:
         rows = read_counters(self._folder)
         named = list(zip(names_of(rows), rows, strict=True))
-        up = GaugeMetricFamily(
-            "hopscope_export_up",
-            "1 if the last delivery succeeded.",
-            labels=["destination"],
-        )
+        up = _family("export_up", "1 if the last delivery succeeded.", "destination")
         for label, row in named:
             up.add_metric([label], int(row["ok"]))
         yield up
         for name, text in EXPORTS:
-            family = CounterMetricFamily(f"hopscope_export_{name}", text, labels=["destination"])
+            family = _family(f"export_{name}", text, "destination")
             for label, row in named:
                 family.add_metric([label], int(row[name]))
             yield family
-        lost = CounterMetricFamily(
-            "hopscope_export_lost_total",
+        lost = _family(
+            "export_lost_total",
             "Events, or samples of metrics, that did not reach a destination, by reason.",
-            labels=["destination", "reason"],
+            "destination",
+            "reason",
         )
         for label, row in named:
             for name, reason, _ in LOST:
                 lost.add_metric([label, reason], int(row[name]))
         yield lost
+
+
+def _family(name: str, text: str, *labels: str) -> Single:
+    """A family without samples: a counter if the name says so (`_total`), otherwise a gauge."""
+    form = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+    return form(f"hopscope_{name}", text, labels=labels)
 
 
 def _buckets(one: Distribution, exemplars: Shown) -> list[Any]:
@@ -440,10 +418,10 @@ def _buckets(one: Distribution, exemplars: Shown) -> list[Any]:
 
 
 def _flow_latency(flows: Records) -> Family:
-    family = GaugeMetricFamily(
-        "hopscope_flow_latency_seconds",
+    family = _family(
+        "flow_latency_seconds",
         "Percentiles of the live flows' mean latencies; 100 is the highest.",
-        labels=["percentile"],
+        "percentile",
     )
     known = flows[flows["latency_samples"] > 0]
     if len(known):
@@ -456,12 +434,8 @@ def _flow_latency(flows: Records) -> Family:
 def _top_flows(flows: Records, top: TopFlowSettings) -> Iterable[Family]:
     """The highest flows by a measure; off by default, since each new flow is a new series."""
     labels = ["flow", "src", "dst", "sport", "dport", "proto"]
-    latency = GaugeMetricFamily(
-        "hopscope_top_flow_latency_seconds", "Mean latency of one of the top flows.", labels=labels
-    )
-    packets = CounterMetricFamily(
-        "hopscope_top_flow_packets_total", "Packets of one of the top flows.", labels=labels
-    )
+    latency = _family("top_flow_latency_seconds", "Mean latency of one of the top flows.", *labels)
+    packets = _family("top_flow_packets_total", "Packets of one of the top flows.", *labels)
     means = flows["latency_sum"] / np.maximum(flows["latency_samples"], 1)
     by = flows["packets"] if top.by == "packets" else means
     for at in np.argsort(by, kind="stable")[::-1][: top.count]:
