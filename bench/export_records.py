@@ -53,8 +53,7 @@ def by_library(logs: ScopeLogs) -> bytes:
                 value.string_value = pair.value.string_value
             else:
                 value.int_value = pair.value.int_value
-    found: bytes = made.SerializeToString()
-    return found
+    return made.SerializeToString()
 
 
 def encoders(bench: Bench, events: Events) -> None:

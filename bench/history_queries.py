@@ -53,8 +53,7 @@ def segments(count: int) -> Iterator[Events]:
 
 def is_short(events: Events) -> npt.NDArray[np.bool_]:
     """Which events are of flows that come and go."""
-    short: npt.NDArray[np.bool_] = events["sport"] == 1
-    return short
+    return events["sport"] == 1
 
 
 def main() -> None:

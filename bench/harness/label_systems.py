@@ -31,8 +31,7 @@ SOON = "HULA, probes exactly at the interval"
 @cache
 def limit(seed: int) -> int:
     """The lowest limit at which traffic alone loses nothing, bit/s."""
-    found: int = next(rate for rate in LIMITS if lost(rate, None, seed) == 0)
-    return found
+    return next(rate for rate in LIMITS if lost(rate, None, seed) == 0)
 
 
 def _labelling(algorithm: str, interval: float) -> LabellingSettings:

@@ -43,8 +43,7 @@ class Sending:
     def stop(self) -> int:
         """Reports that were sent since the start."""
         self._channel.send(False)
-        sent: int = self._channel.recv()
-        return sent
+        return self._channel.recv()
 
     def close(self) -> None:
         """End the process."""

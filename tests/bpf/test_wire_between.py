@@ -56,8 +56,7 @@ def between(tool: Callable[..., str], namespace: Namespace) -> Namespace:
 def datagram(size: int = 100) -> Packet:
     """A UDP packet with a whole checksum."""
     packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.1", dst="10.0.0.2")
-    whole: Packet = packet / UDP(sport=1000, dport=2000) / Raw(bytes(range(size)))
-    return whole
+    return packet / UDP(sport=1000, dport=2000) / Raw(bytes(range(size)))
 
 
 def nothing_more(handle: socket.socket) -> bool:

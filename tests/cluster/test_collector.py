@@ -51,10 +51,7 @@ def test_a_collector_and_its_cluster(server: NatsServer, tmp_path: Path) -> None
         return str(read_status(regions).get("state"))
 
     def members() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(
-            hopscope("cluster", "status", "--format", "json", *given).stdout
-        )["members"]
-        return found
+        return json.loads(hopscope("cluster", "status", "--format", "json", *given).stdout)["members"]
 
     def raise_above() -> int | None:
         found = CollectorState(tmp_path / "c1", fresh_seconds=0).limits()

@@ -119,8 +119,7 @@ class Detecting:
 
     def _row(self, source: int) -> np.void:
         (at,) = np.flatnonzero((self._table["hw_id"] == source) & (self._table["bits"] != 0))
-        found: np.void = self._table[at]
-        return found
+        return self._table[at]
 
 
 @pytest.mark.parametrize("bits", [22, 32])

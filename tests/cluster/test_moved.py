@@ -58,8 +58,7 @@ class Witness:
         row["known"], row["highest"], row["gap_count"] = known % top, self.received[-1] % top, len(gaps)
         for at, (first, count) in enumerate(gaps):
             row["gaps"][0, at] = first % top, count
-        summary: np.void = row[0]
-        return summary
+        return row[0]
 
 
 @pytest.mark.parametrize("bits", [22, 32])

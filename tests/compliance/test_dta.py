@@ -34,8 +34,7 @@ OPCODES = {"keywrite": 1, "append": 2, "keyincrement": 3}
 
 
 def _published(path: Path) -> list[dict[str, Any]]:
-    packets: list[dict[str, Any]] = json.loads((path / "dta/dta_generators.json").read_text())["packets"]
-    return packets
+    return json.loads((path / "dta/dta_generators.json").read_text())["packets"]
 
 
 def _check(report: np.void, arena: np.ndarray[Any, np.dtype[np.uint8]], want: dict[str, Any]) -> None:

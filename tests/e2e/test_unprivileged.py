@@ -55,8 +55,7 @@ class Program:
     @property
     def owner(self) -> dict[str, Any]:
         """Its owner.json."""
-        owner: dict[str, Any] = json.loads((self.data / "owner.json").read_text())
-        return owner
+        return json.loads((self.data / "owner.json").read_text())
 
     def rights(self) -> set[tuple[int, int]]:
         """(User, effective capabilities) of the supervisor and all its processes."""

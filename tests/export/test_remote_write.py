@@ -83,8 +83,7 @@ def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) 
                 trust_env=False,
                 verify=NO_TLS,
             ).json()
-            found: list[dict[str, Any]] = answer["data"]["result"]
-            return found
+            return answer["data"]["result"]
 
         (series,) = asked("hopscope_reports_total[1h]")
         about = {"__name__": "hopscope_reports_total", "job": "hopscope", "instance": "m1", "site": "ams"}

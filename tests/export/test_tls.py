@@ -92,8 +92,7 @@ class Places:
         (self._folder / name).mkdir(exist_ok=True)
         self._stack.callback(server.kill)
         server.start()
-        port: int = server.port
-        return port
+        return server.port
 
     def _nats(self, kind: str, host: str) -> Given:
         def start() -> int:
@@ -130,8 +129,7 @@ class Places:
             self._stack.callback(server.kill)
             own = {f"ssl_{name.replace('_', '')}": str(file) for name, file in files.own.items()}
             server.start(ssl=True, ssl_ca_certs=str(files.ca), password=SECRET, **own)
-            port: int = server.port
-            return port
+            return server.port
 
         port = self._port("redis", start)
         return {"url": f"rediss://{host}:{port}/0", "password": SECRET}

@@ -40,13 +40,11 @@ def paths_of(simulation: Simulation) -> dict[int, list[int]]:
 
 
 def at(hops: Records, fault: Fault) -> Records:
-    there: Records = hops[(hops["node_id"] == fault.node_id) & (hops["egress_port"] == fault.number)]
-    return there
+    return hops[(hops["node_id"] == fault.node_id) & (hops["egress_port"] == fault.number)]
 
 
 def elsewhere(hops: Records, fault: Fault) -> Records:
-    others: Records = hops[(hops["node_id"] != fault.node_id) | (hops["egress_port"] != fault.number)]
-    return others
+    return hops[(hops["node_id"] != fault.node_id) | (hops["egress_port"] != fault.number)]
 
 
 @pytest.mark.kernel

@@ -152,8 +152,7 @@ def iperf(network: Network, server: str, *flags: str) -> dict[str, Any]:
     running = network.start(server, "iperf3", "-s", "-1", "--forceflush", ready="listening")
     said = network.run(client, "iperf3", "-c", ADDRESSES[server]["-6" in flags], "-J", *flags)
     running.process.wait(HANG_SECONDS)
-    found: dict[str, Any] = json.loads(said)["end"]
-    return found
+    return json.loads(said)["end"]
 
 
 def bad_checksums(file: Path) -> str:

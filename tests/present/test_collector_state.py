@@ -21,8 +21,7 @@ def counters(folder: Path, worker: int = 0) -> np.ndarray:
     (folder / "regions").mkdir(exist_ok=True)
     path = folder / "regions" / f"worker-{worker}.counters"
     arrays = {"counters": (np.uint64, len(COUNTERS))}
-    made: np.ndarray = Region.create(path, COUNTERS_KIND, COUNTERS_VERSION, arrays)["counters"]
-    return made
+    return Region.create(path, COUNTERS_KIND, COUNTERS_VERSION, arrays)["counters"]
 
 
 def test_a_folder_without_a_collector_is_empty(tmp_path: Path) -> None:

@@ -93,15 +93,13 @@ class Made:
         """Values in the ring."""
         records, _ = RingReader(attach_ring(self.path, EVENT_VERSION), "oldest").read(CAPACITY)
         assert records["sequence"].tolist() == records["value"].tolist()
-        values: list[int] = records["value"].tolist()
-        return values
+        return records["value"].tolist()
 
     def stored(self) -> list[int]:
         """Values in the journals."""
         events = read_journals(self.folder)
         assert events["sequence"].tolist() == events["value"].tolist()
-        values: list[int] = events["value"].tolist()
-        return values
+        return events["value"].tolist()
 
 
 def no_sleep(seconds: float) -> None:

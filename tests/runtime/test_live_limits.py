@@ -37,8 +37,7 @@ def revision(number: int, cluster: str = "dc1", **general: Any) -> dict[str, Any
 
 
 def hop(region: Region) -> dict[str, Any]:
-    found: dict[str, Any] = as_json(read_limits(region))["general"]["hop_latency"]
-    return found
+    return as_json(read_limits(region))["general"]["hop_latency"]
 
 
 def test_a_revision_lies_over_what_the_member_has(tmp_path: Path) -> None:

@@ -24,8 +24,7 @@ def alarms(api: Any, collector: Any, query: str = "") -> list[dict[str, Any]]:
         async with api(collector.folder) as client:
             answer = (await client.get(f"/api/v0/alarms{query}")).json()
             assert answer["total"] == len(answer["items"]), answer
-            found: list[dict[str, Any]] = answer["items"]
-            return found
+            return answer["items"]
 
     return asyncio.run(ask())
 

@@ -30,8 +30,7 @@ def ask(api: Any, folder: Path, *paths: str) -> list[Any]:
 def event_of(api: Any, folder: Path, query: str) -> dict[str, Any]:
     """The newest event."""
     ((_, page),) = ask(api, folder, f"events?limit=1&{query}")
-    found: dict[str, Any] = page["items"][0]
-    return found
+    return page["items"][0]
 
 
 def leaves(fields: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -27,8 +27,7 @@ def ask(
 
     async def talk() -> httpx.Response:
         async with api(folder, ServeSettings(token=token)) as client:
-            answer: httpx.Response = await client.request(method, url, **more)
-            return answer
+            return await client.request(method, url, **more)
 
     return asyncio.run(talk())
 

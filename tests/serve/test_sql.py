@@ -40,8 +40,7 @@ def test_the_schema_describes_what_the_views_have(api: Any, collector: Any) -> N
 
     async def talk() -> dict[str, Any]:
         async with api(collector.folder) as client:
-            found: dict[str, Any] = (await client.get("/api/v0/sql/schema")).json()
-            return found
+            return (await client.get("/api/v0/sql/schema")).json()
 
     found = m.SqlSchema.model_validate(asyncio.run(talk()))
     assert found.limits.rows == ServeSettings().sql_rows

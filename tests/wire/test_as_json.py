@@ -70,8 +70,7 @@ def _own(version: int, kind: Kind, present: int, **values: int) -> dict[str, Any
     if version == 5 and kind == Kind.QUEUE:
         rows["queue_id"] = values["queue_id"]
     (one,) = _objects(ReportBatch(rows, hops))
-    report: dict[str, Any] = one["report"]
-    return report
+    return one["report"]
 
 
 def test_drop_reports() -> None:

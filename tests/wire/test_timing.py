@@ -184,8 +184,7 @@ def links(hops: list[tuple[int, int, int]], clock: Clock, version: int = 20, pat
             ingress, egress, present, 10,
         )  # fmt: skip
     report = np.zeros(len(hops), np.int64) if paths is None else np.array(paths)
-    found: list[Any] = timing.link_latency_ns(rows, report, np.full(len(hops), version), clock).tolist()
-    return found
+    return timing.link_latency_ns(rows, report, np.full(len(hops), version), clock).tolist()
 
 
 def test_link_latency() -> None:

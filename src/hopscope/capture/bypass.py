@@ -157,8 +157,7 @@ class Heartbeat:
         begin, end = self.redirected
         if len(times) and times[0] >= end:
             return np.zeros(len(times), np.bool_)
-        found: npt.NDArray[np.bool_] = (times >= begin) & (times < end)
-        return found
+        return (times >= begin) & (times < end)
 
 
 def redirect_program(map_: int, first: int, workers: int, timeout_ns: int, to: int, pass_: int) -> bytes:

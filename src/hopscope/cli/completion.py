@@ -49,8 +49,7 @@ def answer(environment: Mapping[str, str]) -> bool:
 
 def load() -> dict[str, Any]:
     """The table of commands and options."""
-    table: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return table
+    return json.loads(TABLE.read_text(encoding="utf-8"))
 
 
 def candidates(table: Mapping[str, Any], words: list[str], incomplete: str) -> list[Candidate]:

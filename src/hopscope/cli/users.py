@@ -105,5 +105,4 @@ def _password(file: Path | None) -> str:
         return lines[0] if lines else ""
     if sys.stdin is None or not sys.stdin.isatty():
         raise HopscopeError("there is no terminal to ask for the password: use --password-file")
-    given: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    return given
+    return typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)

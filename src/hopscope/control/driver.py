@@ -62,5 +62,4 @@ DRIVERS = {
 def driver_of(name: str, settings: ControlledSettings) -> Driver:
     """The driver of a switch `switches.NAME`. Raises HopscopeError if a package that it needs is missing."""
     module, _, kind = DRIVERS[settings.kind].partition(":")
-    found: Driver = getattr(import_module(f".drivers.{module}", __package__), kind)(name, settings)
-    return found
+    return getattr(import_module(f".drivers.{module}", __package__), kind)(name, settings)

@@ -86,8 +86,7 @@ class EventFilter:
         if wanted.all():
             return events
         heads = np.maximum.accumulate(np.where(continues(events), 0, np.arange(len(events))))
-        kept: Records = events[wanted[heads]]
-        return kept
+        return events[wanted[heads]]
 
     def flows(self, block: FlowBlock) -> FlowBlock:
         """The matching live flows, by node, prefix and sample."""
@@ -108,13 +107,11 @@ class EventFilter:
     def _sampled(self, records: Records) -> Mask:
         """Records whose flow is in the sample."""
         mixed = (records["flow_id"] * _GOLDEN) >> np.uint64(33)
-        sampled: Mask = mixed % self._sample == 0
-        return sampled
+        return mixed % self._sample == 0
 
     def _inside(self, records: Records) -> Mask:
         """Records with a flow from or to one of the prefixes."""
-        inside: Mask = self._prefixes.mask(records) & (records["ip_version"] != 0)
-        return inside
+        return self._prefixes.mask(records) & (records["ip_version"] != 0)
 
 
 def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:

@@ -91,8 +91,7 @@ class Connection:
         """Bytes written but not confirmed (SIOCOUTQ, tcp(7)). Raises OSError if the connection is lost."""
         if error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(error, os.strerror(error))
-        found: int = struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0]
-        return found
+        return struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0]
 
     def close(self) -> None:
         """Close it."""

@@ -62,12 +62,10 @@ def destination_class(kind: str) -> type[Destination]:
     if kind in BUILT_IN:
         require_client(kind)
         module, _, name = BUILT_IN[kind].partition(":")
-        found: type[Destination] = getattr(import_module(f".{module}", __package__), name)
-        return found
+        return getattr(import_module(f".{module}", __package__), name)
     for point in entry_points(group=ENTRY_POINTS):
         if point.name == kind:
-            loaded: type[Destination] = point.load()
-            return loaded
+            return point.load()
     raise HopscopeError(f"there is no kind of destination {kind!r}")
 
 

@@ -103,5 +103,4 @@ class RegisterWriter:
 
 def _sent(registers: Registers) -> npt.NDArray[np.uint64]:
     """Frames sent by each port, including those that its link lost."""
-    sent: npt.NDArray[np.uint64] = registers.count(PortCounter.SENT) + registers.count(PortCounter.LOST)
-    return sent
+    return registers.count(PortCounter.SENT) + registers.count(PortCounter.LOST)

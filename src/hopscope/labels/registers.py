@@ -179,5 +179,4 @@ def _arrays_of(ports: int) -> dict[str, tuple[Any, int]]:
 
 def _keys(nodes: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """A single number for each (node id, port number)."""
-    keys: npt.NDArray[np.uint64] = nodes.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64)
-    return keys
+    return nodes.astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64)

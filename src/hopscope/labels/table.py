@@ -327,8 +327,7 @@ class LabelTable:
 
 
 def _keys(nodes: npt.NDArray[np.generic], ports: npt.NDArray[np.generic]) -> Keys:
-    keys: Keys = nodes.astype(np.uint64) << np.uint64(16) | ports.astype(np.uint64)
-    return keys
+    return nodes.astype(np.uint64) << np.uint64(16) | ports.astype(np.uint64)
 
 
 def _newest(group: Ints, times: Ints, floor: Ints, stored: Ints) -> tuple[Ints, Mask, Mask]:

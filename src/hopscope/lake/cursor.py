@@ -118,5 +118,4 @@ class ClusterCursor:
         if order == "sequence":
             return later
         times = rows["time_ns"]
-        found: npt.NDArray[np.bool_] = strictly(times, self.time_ns) | ((times == self.time_ns) & later)
-        return found
+        return strictly(times, self.time_ns) | ((times == self.time_ns) & later)

@@ -105,8 +105,7 @@ class LakeReader:
                     query.send(tails(said))
                     said = self._said(query, None)
             if isinstance(said, Found):
-                value: T = said.value
-                return value
+                return said.value
             assert isinstance(said, Failed)
             if not said.again or attempt == _TRIES - 1:
                 raise said.error

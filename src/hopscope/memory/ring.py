@@ -143,8 +143,7 @@ class RingReader:
         at, count = begin & (self.capacity - 1), end - begin
         first = min(count, self.capacity - at)
         parts = self._records[at : at + first], self._records[: count - first]
-        joined: npt.NDArray[Any] = np.concatenate([_bytes(part) for part in parts]).view(self._records.dtype)
-        return joined
+        return np.concatenate([_bytes(part) for part in parts]).view(self._records.dtype)
 
 
 def _bytes(records: npt.NDArray[Any]) -> npt.NDArray[Any]:

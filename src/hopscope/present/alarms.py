@@ -253,8 +253,7 @@ class AlarmReader:
                 & ~np.isin(past["sequence"], ours)
             )
         both = np.concatenate([past[between], events])
-        found: Records = both[np.argsort(both["time_ns"], kind="stable")]
-        return found
+        return both[np.argsort(both["time_ns"], kind="stable")]
 
     def _take(self, followed: OpenAlarms, events: Records) -> None:
         followed.take(events)
@@ -346,5 +345,4 @@ def _before(events: Records, first: dict[int, int]) -> Records:
     kept = np.ones(len(events), bool)
     for shard, sequence in first.items():
         kept &= (events["shard"] != shard) | (events["sequence"] < sequence)
-    found: Records = events[kept]
-    return found
+    return events[kept]

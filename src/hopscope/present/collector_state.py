@@ -175,8 +175,7 @@ class CollectorState:
         """The FLOW record of a live flow, the newest if several workers have it; None: it is not live."""
         rows = self.flows()
         rows = rows[rows["flow_id"] == np.uint64(flow_id)]
-        found: np.void | None = rows[np.argmax(rows["last_ns"])] if len(rows) else None
-        return found
+        return rows[np.argmax(rows["last_ns"])] if len(rows) else None
 
     def ports(self) -> Records:
         """Queues, buffers and egress ports, PORT [rows]; each is contained once."""
@@ -328,13 +327,11 @@ class CollectorState:
 
     def _read(self, table: str) -> Records:
         reader = self._reader
-        found: Records = EMPTY[table] if reader is None else getattr(reader, table)()
-        return found
+        return EMPTY[table] if reader is None else getattr(reader, table)()
 
     def _read_hop_sums(self) -> HopSums | None:
         reader = self._reader
-        found: HopSums | None = None if reader is None else reader.hop_sums()
-        return found
+        return None if reader is None else reader.hop_sums()
 
     def _read_distributions(self) -> list[Distribution]:
         from ..detect.distributions.reader import DistributionReader

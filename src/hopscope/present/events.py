@@ -101,8 +101,7 @@ def all_wide(value: Any) -> Any:
 
 def continues(events: Records) -> npt.NDArray[np.bool_]:
     """bool [events]: the record continues the path of an event whose first record came before it."""
-    found: npt.NDArray[np.bool_] = (events["metric"] == Metric.FLOW_PATH) & (events["hop"] > 0)
-    return found
+    return (events["metric"] == Metric.FLOW_PATH) & (events["hop"] > 0)
 
 
 def long_paths(events: Records) -> LongPaths:
@@ -120,8 +119,7 @@ def long_paths(events: Records) -> LongPaths:
 def with_queue(events: Records) -> npt.NDArray[np.bool_]:
     """bool [events]: whether `ident` is a queue or a buffer."""
     of_packets, of_queues = np.isin(events["kind"], _OF_PACKETS), np.isin(events["metric"], _OF_QUEUES)
-    found: npt.NDArray[np.bool_] = _has_queue(of_packets, of_queues, events["ident"], events["value"])
-    return found
+    return _has_queue(of_packets, of_queues, events["ident"], events["value"])
 
 
 def _queue(row: Fields) -> int | None:

@@ -99,8 +99,7 @@ def report_in(kept: StoredReport, hop: int, dialect: Dialect) -> np.void | None:
         same = sum(bool(found[name] == expected[name]) for name in _MEASURED)
         return same + int(batch.reports["node_id"][row] == expected["node_id"])
 
-    found: np.void | None = batch.reports[max(rows, key=likeness)] if rows else None
-    return found
+    return batch.reports[max(rows, key=likeness)] if rows else None
 
 
 def _frames(datagram: Datagram) -> FrameBatch:

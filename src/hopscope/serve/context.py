@@ -140,8 +140,7 @@ class Context:
         with self._keeping:
             if kind not in self._made:
                 self._made[kind] = kind(self)
-            found: T = self._made[kind]
-            return found
+            return self._made[kind]
 
     def _start(self, pool: str, work: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._pools[pool], work)
@@ -243,8 +242,7 @@ class Context:
         if work not in self._shared:
             future = self._shared[work] = self._start(pool, partial(work, *args, **kwargs))
             future.add_done_callback(lambda _: self._shared.pop(work))
-        result: T = await asyncio.shield(self._shared[work])
-        return result
+        return await asyncio.shield(self._shared[work])
 
     @property
     def is_in_cluster(self) -> bool:
@@ -382,8 +380,7 @@ def client_of(request: Request) -> str:
 
 def of(request: Request) -> Context:
     """The context of the application that got a request."""
-    context: Context = request.app.state.context
-    return context
+    return request.app.state.context
 
 
 Ctx = Annotated[Context, Depends(of)]

@@ -94,7 +94,6 @@ class ClockFollower:
 def _control(pins: Path) -> np.void:
     """CONTROL in the map that INT's programs read. Raises CaptureError."""
     try:
-        control: np.void = pinned_memory(pins / "control", CONTROL)[0]
-        return control
+        return pinned_memory(pins / "control", CONTROL)[0]
     except CaptureError as error:
         raise CaptureError(f"nothing is attached, or by an earlier version ({error})") from error

@@ -76,8 +76,7 @@ class SwitchProgram:
     @property
     def _sender(self) -> np.void:
         """SENDER."""
-        sender: np.void = self._object.memory("sender", SENDER.itemsize).view(SENDER)[0]
-        return sender
+        return self._object.memory("sender", SENDER.itemsize).view(SENDER)[0]
 
     def counts(self) -> dict[SwitchCount, int]:
         """Packets by outcome."""

@@ -235,8 +235,7 @@ def iperf(
             )  # fmt: skip
         finally:
             _end(serving)
-    found: dict[str, Any] = json.loads(said)["end"]
-    return found
+    return json.loads(said)["end"]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -84,8 +84,7 @@ def search(page: Any, text: str) -> None:
 def cells(page: Any, label: str, count: int) -> list[list[str]]:
     """Rows of a table, once there are as many."""
     page.wait(f"document.querySelectorAll(`[aria-label='{label}'] tbody tr`).length === {count}")
-    rows: list[list[str]] = page.rows(label)
-    return rows
+    return page.rows(label)
 
 
 def test_flows_are_found_by_parts_of_their_5_tuple(open_page: Any, flow: str, api: httpx.Client) -> None:

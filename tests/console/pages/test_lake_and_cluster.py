@@ -91,11 +91,10 @@ def members(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) 
 
 def facts(page: Any, panel: str) -> dict[str, str]:
     """Names and values of a panel."""
-    found: dict[str, str] = page.run(
+    return page.run(
         f"Object.fromEntries([...document.querySelectorAll('section[aria-label={panel}] dt')]"
         ".map((e) => [e.innerText, e.nextElementSibling.innerText]))"
     )
-    return found
 
 
 def test_the_lake_has_what_the_page_says(members: Members, browser: Any) -> None:

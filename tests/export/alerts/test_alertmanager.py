@@ -60,8 +60,7 @@ class Server(ServerProcess):
     def alerts(self, **labels: str) -> list[dict[str, Any]]:
         """Active alerts with these labels."""
         matching = [f"{name}={json.dumps(value)}" for name, value in labels.items()]
-        found: list[dict[str, Any]] = self._get("/api/v2/alerts", filter=matching).json()
-        return found
+        return self._get("/api/v2/alerts", filter=matching).json()
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,7 @@ LIMITS = "/api/v0/limits/hop_latency"
 async def asked(server: Server, client: str, *headers: tuple[str, str]) -> dict[str, Any]:
     """What the server thinks of a request from an address with these headers."""
     async with server.browser(client=client) as browser:
-        found: dict[str, Any] = (await browser.get("/api/v0/session", headers=list(headers))).json()
-        return found
+        return (await browser.get("/api/v0/session", headers=list(headers))).json()
 
 
 def test_a_trusted_proxy_names_the_user(made: Any) -> None:

@@ -108,8 +108,7 @@ class Three:
 
     def events(self, name: str, **query: Any) -> list[Any]:
         """Events that a member has."""
-        found: list[Any] = self.get(name, "/events", limit=10_000, **query)["items"]
-        return found
+        return self.get(name, "/events", limit=10_000, **query)["items"]
 
     def of_one_moment(self, query: Callable[[], T]) -> tuple[dict[str, list[Any]], T]:
         """Events of each member, and what a query finds while none is added."""

@@ -94,8 +94,7 @@ def _ingress(topology: Topology, paths: np.ndarray, used: np.ndarray, src: np.nd
     for stage in range(STAGES - 1):
         before[:, stage] = last
         last = np.where(used[:, stage], paths[:, stage], last)
-    numbers: np.ndarray = topology.ports["peer_number"][before[used]]
-    return numbers
+    return topology.ports["peer_number"][before[used]]
 
 
 class FabricCollector:

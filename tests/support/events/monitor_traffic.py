@@ -52,8 +52,7 @@ def fed(monitor: Monitor, observations: Records, batches: int = 1, expected: int
 
 def flows_of(observations: Records) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """Every flow once, uint8 [flows, 13]."""
-    flows: np.ndarray[tuple[int, int], np.dtype[np.uint8]] = np.unique(observations["flow"], axis=0)
-    return flows
+    return np.unique(observations["flow"], axis=0)
 
 
 def ways(observations: Records) -> dict[int, list[int]]:

@@ -176,8 +176,7 @@ def raw_socket(namespace: str, interface: str) -> socket.socket:
         handle.bind((interface, _ALL))
         return handle
 
-    made: socket.socket = inside(namespace, make)
-    return made
+    return inside(namespace, make)
 
 
 def clear_abandoned() -> None:

@@ -74,8 +74,7 @@ class Namespace:
         thread.join()
         if isinstance(results[0], Exception):
             raise results[0]
-        found: T = results[0]
-        return found
+        return results[0]
 
     def raw(self, end: str = "far", protocol: int = 0) -> socket.socket:
         """A raw socket at one end; without a protocol it only sends."""

@@ -88,19 +88,17 @@ class Browser:
 
     def rows(self, label: str) -> list[list[str]]:
         """Texts of the cells of a table."""
-        found: list[list[str]] = self.run(
+        return self.run(
             f"[...document.querySelectorAll('[aria-label={json.dumps(label)}] tbody tr')]"
             ".map((row) => [...row.children].map((cell) => cell.innerText.trim()))"
         )
-        return found
 
     def cut(self) -> list[str]:
         """Labels of tables that are wider than their place; answers of Ask have any number of columns."""
-        found: list[str] = self.run(
+        return self.run(
             "[...document.querySelectorAll('.table-wrap:not(.answer-wrap)')]"
             ".filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.ariaLabel)"
         )
-        return found
 
     def click(self, selector: str, text: str = "") -> None:
         """Click a visible element with the mouse, as a person does, once it is there and stands still; once

@@ -87,8 +87,7 @@ class Collector:
     @property
     def owner(self) -> dict[str, Any]:
         """Its owner.json."""
-        owner: dict[str, Any] = json.loads((self.data / "owner.json").read_text())
-        return owner
+        return json.loads((self.data / "owner.json").read_text())
 
     @property
     def port(self) -> int:

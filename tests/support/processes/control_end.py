@@ -26,8 +26,7 @@ class ControlEnd:
 
     def general(self, metric: str) -> dict[str, Any]:
         """Limits in force."""
-        found: dict[str, Any] = as_json(read_limits(self._region))["general"][metric]
-        return found
+        return as_json(read_limits(self._region))["general"][metric]
 
     def _answer(self, request: dict[str, Any], author: str) -> dict[str, Any]:
         answer = self._limits.answer(request, author)

@@ -191,8 +191,7 @@ class RingSender:
     ) -> npt.NDArray[np.bool_]:
         """Which frames are too long only by the 802.1Q tag that they have: the kernel accepts these."""
         tagged = (self.arena[offsets + 12] == 0x81) & (self.arena[offsets + 13] == 0)
-        fits: npt.NDArray[np.bool_] = tagged & (lengths > self.longest) & (lengths <= self.room)
-        return fits
+        return tagged & (lengths > self.longest) & (lengths <= self.room)
 
     def flush(self) -> int:
         """Retry waiting frames; returns how many were sent. Raises CaptureError."""

@@ -36,8 +36,7 @@ def slot_owners(members: Sequence[str]) -> Owners:
         return np.zeros(SLOTS, np.int64)
     seeds = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in members]
     mixed = np.frombuffer(b"".join(seeds), "<u8")[:, None] ^ mix64(np.arange(SLOTS, dtype=np.uint64))
-    found: Owners = np.argmax(mix64(mixed), axis=0)
-    return found
+    return np.argmax(mix64(mixed), axis=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,7 @@ class SlotTable:
         """uint8 [SLOTS]: 1 for the slots of `member`, which are all slots if it is not in the table."""
         if member not in self.members:
             return np.ones(SLOTS, np.uint8)
-        mine: npt.NDArray[np.uint8] = (self.owners == self.members.index(member)).astype(np.uint8)
-        return mine
+        return (self.owners == self.members.index(member)).astype(np.uint8)
 
 
 class Slots(Part):

@@ -81,8 +81,7 @@ def _asked_of_either(
     @wraps(method)
     def ask(history: LakeHistory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         def ask_one(asked: LakeQueries | MembersHistory) -> T:
-            found: T = getattr(asked, name)(*args, **kwargs)
-            return found
+            return getattr(asked, name)(*args, **kwargs)
 
         return history._either(ask_one)
 

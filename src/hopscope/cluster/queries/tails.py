@@ -141,8 +141,7 @@ class _Wanted:
         keys = ("sequence", "shard") if self.order == "sequence" else ("sequence", "shard", "time_ns")
         by = np.lexsort([rows[name] for name in keys])
         chosen = (by[::-1] if self.order == "newest" else by)[: self.limit]
-        first: Records = rows[np.sort(chosen)]
-        return first
+        return rows[np.sort(chosen)]
 
 
 # -------------------------------------------------------------------------------------------- the member
@@ -197,8 +196,7 @@ def tail(folder: Path, wanted: _Wanted, most: int, until: float) -> tuple[Record
 
 def _trimmed(rows: Records, wanted: _Wanted) -> Records:
     long = wanted.long(rows)
-    trimmed: Records = np.concatenate([wanted.first(rows[~long]), rows[long]])
-    return trimmed
+    return np.concatenate([wanted.first(rows[~long]), rows[long]])
 
 
 def _batches(follower: EventFollower, marks: Mapping[int, int]) -> Iterator[Records]:

@@ -190,8 +190,7 @@ def sampled(packets: npt.ArrayLike, rate: int) -> npt.NDArray[np.bool_]:
 
 def entering(observations: Records) -> Records:
     """Observations at the first switch: every packet once, whether it was dropped there or not."""
-    inside: Records = observations[observations["hop"] == 1]
-    return inside
+    return observations[observations["hop"] == 1]
 
 
 def _shown(name: str, field: bytes) -> int | str:

@@ -83,8 +83,7 @@ class ListsReader:
     @property
     def lost(self) -> npt.NDArray[np.uint64]:
         """Entries of each list that were overwritten before they were read, uint64 [lists]."""
-        lost: npt.NDArray[np.uint64] = self.tails["lost"]
-        return lost
+        return self.tails["lost"]
 
 
 class ListReader:

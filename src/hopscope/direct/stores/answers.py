@@ -56,8 +56,7 @@ class KeyAnswers:
     @property
     def found(self) -> npt.NDArray[np.bool_]:
         """Rows with an answer."""
-        found: npt.NDArray[np.bool_] = self.status == Status.FOUND
-        return found
+        return self.status == Status.FOUND
 
 
 @dataclass(slots=True)

@@ -21,5 +21,4 @@ def packed(rows: Records, lengths: Mapping[str, npt.NDArray[np.integer[Any]]]) -
     for name, length in lengths.items():
         layout, offset = rows.dtype.fields[name][:2]  # type: ignore[index]
         keep[:, offset : offset + layout.itemsize] = np.arange(layout.itemsize) < length[:, None]
-    kept: bytes = raw[keep].tobytes()
-    return kept
+    return raw[keep].tobytes()

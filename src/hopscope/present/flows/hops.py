@@ -122,8 +122,7 @@ def change_limit(limits: LimitSettings, metric: str, node_id: int | None) -> int
             own = getattr(switch, metric).change
             if own is not None:
                 return None if own == "never" else int(own)
-    general: int | None = getattr(limits.general, metric).change
-    return general
+    return getattr(limits.general, metric).change
 
 
 def known(value: int) -> int | None:

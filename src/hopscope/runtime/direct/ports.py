@@ -108,5 +108,4 @@ class NicPorts:
 
     @staticmethod
     def _sum(arrays: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
-        total: npt.NDArray[np.uint64] = np.add.reduce(arrays, axis=0, dtype=np.uint64)
-        return total
+        return np.add.reduce(arrays, axis=0, dtype=np.uint64)

@@ -68,8 +68,7 @@ def remember(
 def identity_of(scope: MutableMapping[str, Any]) -> Identity:
     """The identity in a request's scope; if there is none, as between members, a viewer without a name."""
     client = scope.get("client")
-    found: Identity = scope.get(_KEY) or Identity("", "viewer", "", client[0] if client else "")
-    return found
+    return scope.get(_KEY) or Identity("", "viewer", "", client[0] if client else "")
 
 
 async def still_authorized(scope: MutableMapping[str, Any]) -> bool:

@@ -79,8 +79,7 @@ def shown_tree(settings: Settings) -> dict[str, Any]:
     """All settings as for TOML; a secret is `(set)`, or the name of its variable or file, and of URLs the
     parts that hold secrets are left out.
     """
-    tree: dict[str, Any] = _shown(settings.model_dump(mode="json"), "")
-    return tree
+    return _shown(settings.model_dump(mode="json"), "")
 
 
 def _shown(value: Any, path: str) -> Any:

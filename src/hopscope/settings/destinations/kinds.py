@@ -55,8 +55,7 @@ def _settings_of(values: dict[str, Any]) -> type[ExportSettings]:
     from importlib.metadata import entry_points
 
     added = entry_points(group=ENTRY_POINTS)  # reads the metadata of all packages
-    settings: type[ExportSettings] = added[kind_of(values, [*EXPORT_KINDS, *added.names])].load().Settings
-    return settings
+    return added[kind_of(values, [*EXPORT_KINDS, *added.names])].load().Settings
 
 
 def _of_kind(values: Any) -> Any:

@@ -92,8 +92,7 @@ class LabelMaps:
 
     def ports(self) -> Records:
         """A copy of the registers of every port, LABEL_PORT [ports]."""
-        ports: Records = self._ports[self._ports["role"] != LabelRole.NONE].copy()
-        return ports
+        return self._ports[self._ports["role"] != LabelRole.NONE].copy()
 
     def labelling(self) -> LabellingSettings:
         """Interval, label function, MAX_hop and protocol."""

@@ -213,8 +213,7 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
 def _layouts(dialect: Dialect, new: bool, report_version: int) -> list[int]:
     """INT versions by version nibble."""
     at = rules.INT_LAYOUT + (new * 4 + REPORT_INDEX[report_version]) * 16
-    versions: list[int] = dialect.table()[at : at + 16].tolist()
-    return versions
+    return dialect.table()[at : at + 16].tolist()
 
 
 def _meaning(bitmap: int, dialect: Dialect) -> int:

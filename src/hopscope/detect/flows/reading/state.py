@@ -215,5 +215,4 @@ def _newest(shards: list[Records], dtype: np.dtype[Any], key: tuple[str, ...]) -
     rows = rows[order]
     last = np.ones(len(rows), bool)
     last[:-1] = np.any([rows[name][1:] != rows[name][:-1] for name in key], axis=0)
-    newest: Records = rows[last]
-    return newest
+    return rows[last]

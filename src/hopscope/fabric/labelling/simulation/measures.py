@@ -63,8 +63,7 @@ def _covered(labels: Labels, active: Bools, telemetry: float, at: At) -> Bools:
 def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
     """`part` / `whole`; NaN where `whole` is 0."""
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    found: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
-    return found
+    return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
 
 
 def labelled_packets(labels: Labels) -> int:
@@ -86,8 +85,7 @@ def resolution(labels: Labels, ports: int) -> Floats:
 
 def delay(labels: Labels) -> Floats:
     """Time from writing a label until the controller has it, s, float64 [labels]."""
-    found: Floats = (labels["received"] - labels["labelled"]) / PS
-    return found
+    return (labels["received"] - labels["labelled"]) / PS
 
 
 def _newest(ports: npt.NDArray[Any], times: npt.NDArray[np.int64]) -> Bools:
