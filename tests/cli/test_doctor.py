@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import math
 import os
 import ssl
 import threading
@@ -202,6 +203,7 @@ def test_a_query_finds_the_collector_that_runs_here(
     monkeypatch.delenv("HOPSCOPE_CONFIG", raising=False)
     collector.report([0])
     folder = collector.folder.path
+    monkeypatch.setattr(options, "SLOW_SECONDS", math.inf)
     monkeypatch.setattr(running, "running_folders", lambda: [folder])
     done = hopscope("query", "events", "--kind", "new_key")
     assert done.returncode == 0, done.stderr
@@ -251,6 +253,7 @@ def test_a_slow_query_says_how_it_becomes_quick(collector: Running, monkeypatch:
     """A slow answer about all of history has a hint; one that is quick, or has --since, has none."""
     collector.report([0, 1])
     words = ("query", "flows", "--data", collector.folder.path)
+    monkeypatch.setattr(options, "SLOW_SECONDS", math.inf)
     assert "--since" not in hopscope(*words).stderr
     monkeypatch.setattr(options, "SLOW_SECONDS", 0.0)
     assert "--since 1h searches the last hour" in hopscope(*words).stderr
