@@ -210,8 +210,9 @@ def test_a_capture_is_read_as_the_listeners_of_the_settings_read_it(tmp_path: Pa
     hops = '"hops_total": 1,'
     assert hops in hopscope("replay", str(path), "--set", dialect, "--format", "json").stdout
     several = 'listen=["udp://127.0.0.1:40000?dialect=intcollector", "udp://127.0.0.1:40001"]'
-    for command_ in ("decode", "replay"):
-        failed = hopscope(command_, str(path), "--set", several)
+    mirrors = 'listen=["mirror://eth1?dialect=intcollector", "mirror://eth2"]'
+    for command_, listen in (("decode", several), ("replay", several), ("sink", mirrors)):
+        failed = hopscope(command_, str(path), "--set", listen)
         assert failed.returncode == 2
         assert failed.stderr == (
             "hopscope: listen: found dialects intcollector, spec, expected one for all reports of a file: "

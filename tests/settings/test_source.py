@@ -166,7 +166,9 @@ def test_ports_and_nodes_of_samples() -> None:
 def test_ports_of_listeners_are_for_one_format() -> None:
     """Ports of listeners are added to the dialect's, and taken from other formats; a mirror has none."""
     texts = ("udp://127.0.0.1:4739", "sflow://127.0.0.1:7777", "ipfix+tcp://127.0.0.1:1", "mirror://lo")
-    found = with_listeners(Dialect("mine", "", ports=(54321, 7777)), [parse(text) for text in texts])
-    assert (found.ports, found.sflow_ports) == ((54321, 4739), (6343, 7777))
+    found = with_listeners(Dialect("mine", "", ports=(54321, 7777, 9)), [parse(text) for text in texts])
+    assert (found.ports, found.sflow_ports) == ((54321, 9, 4739), (6343, 7777))
     assert found.ipfix_ports == (2055, 9995, 9996)
     assert found.packets
+    first = with_listeners(Dialect("mine", "", ports=(1, 2, 3)), [parse("udp://127.0.0.1:2")])
+    assert first.ports == (1, 2, 3)

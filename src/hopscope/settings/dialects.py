@@ -70,11 +70,11 @@ def with_listeners(dialect: Dialect, listeners: Iterable[ListenSettings]) -> Dia
             dialect = replace(dialect, packets=True)
         elif not listen.over_tcp:
             added["ports"].append(listen.port)
-    taken = {0, *chain(*added.values())}
-    ports: dict[str, Any] = {
-        name: (*(port for port in getattr(dialect, name) if port not in taken), *sorted({*found} - {0}))
-        for name, found in added.items()
-    }
+    taken = set(chain(*added.values()))
+    ports: dict[str, Any] = {}
+    for name, found in added.items():
+        own = (port for port in getattr(dialect, name) if port in found or port not in taken)
+        ports[name] = tuple(port for port in dict.fromkeys((*own, *found)) if port)
     return replace(dialect, **ports)
 
 
