@@ -171,6 +171,8 @@ def sql(
         raise HopscopeError(
             f"--output {output}: expected a name such as {output.stem}.parquet; `--format csv` prints CSV"
         )
+    if output is not None and answer.form is not Format.TABLE:
+        raise HopscopeError(f"--format {answer.form}: found with --output, which writes Parquet")
     if output is not None and source.scope is Scope.CLUSTER:
         raise HopscopeError("--output: Parquet is for one member's history, expected no --scope cluster")
     with source.history() as (history, _):
