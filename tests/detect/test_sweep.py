@@ -66,7 +66,7 @@ def test_push_renews_what_queues_ports_and_buffers_are_compared_with(make: Any) 
 
     def report(value: int, sequence: int) -> list[Any]:
         hop = make.Hop(1, 0, occupancy=value, utilization=value, buffer_occupancy=value)
-        return make.run(detector, [make.Report([hop], time=sequence, sequence=sequence)])  # type: ignore[no-any-return]
+        return make.run(detector, [make.Report([hop], time=sequence, sequence=sequence)])
 
     for sequence, value in enumerate((100, 101, 109)):
         report(value, sequence)

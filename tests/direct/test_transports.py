@@ -307,7 +307,7 @@ def test_lists_go_on_after_a_reconnect(tmp_path: Path) -> None:
     hosts = (own_host(51), own_host(52))
 
     def entries(store: Store, number: int) -> list[int]:
-        return ListReader(store, number, "oldest").read(4096)[0][:, 3].tolist()  # type: ignore[no-any-return]
+        return ListReader(store, number, "oldest").read(4096)[0][:, 3].tolist()
 
     def run(nics: Sequence[NicProcess], own: str, first: int) -> None:
         """Write 80 entries; after each half, the first collector's connection ends and is made again."""

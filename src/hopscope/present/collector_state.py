@@ -198,7 +198,7 @@ class CollectorState:
 
     def hops_of(self, flow: np.void) -> Records:
         """Hops of one flow in path order, HOP_STATE [hops]."""
-        return self._mapped().hops_of(flow)  # type: ignore[no-any-return]
+        return self._mapped().hops_of(flow)
 
     def passes(self, flows: Records, node_id: int, egress_port: int | None = None) -> npt.NDArray[np.bool_]:
         """Which of these FLOW records pass a switch (and leave it by this port), bool [flows]."""
@@ -264,7 +264,7 @@ class CollectorState:
                 now = time.monotonic()
                 kept = self._cached.get(what)
                 if kept is not None and now < kept[0]:
-                    return kept[1]  # type: ignore[no-any-return]
+                    return kept[1]
                 self._attach()
                 files = self._files
             value = read()

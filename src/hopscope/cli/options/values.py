@@ -9,7 +9,7 @@ from typing import get_args
 
 def _table(module: str, name: str) -> Callable[[], Iterable[str]]:
     """A table of words in a module of Hopscope; the module is imported only when the words are needed."""
-    return lambda: getattr(import_module(f"hopscope.{module}"), name)  # type: ignore[no-any-return]
+    return lambda: getattr(import_module(f"hopscope.{module}"), name)
 
 
 def _report_kinds() -> Iterable[str]:

@@ -74,7 +74,7 @@ def times_ns(column: npt.NDArray[Any]) -> list[int]:
     """
     if column.dtype.kind != "M":
         column = np.array([text.removesuffix("Z") for text in column.tolist()], "datetime64[ns]")
-    return column.astype("datetime64[ns]").astype(np.int64).tolist()  # type: ignore[no-any-return]
+    return column.astype("datetime64[ns]").astype(np.int64).tolist()
 
 
 def integers(column: npt.NDArray[Any], missing: int = -1) -> npt.NDArray[np.int64]:
