@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.links import LinksError, read_links
-from hopscope.detect.postcards.joiner import Joiner, join
+from hopscope.detect.postcards.joiner import Joiner
 from hopscope.detect.records import Kind, Metric
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
@@ -335,9 +335,16 @@ def test_switched_off() -> None:
     assert next(iter(one.update(given_in))) is given_in
 
 
-def test_join_function() -> None:
+def test_paths_across_batches() -> None:
     """Batches in, batches out, to the end; numbers of packets are those of the whole file."""
-    parts = list(join([batch(hops_of(1, 2)), batch([Card(3, ttl=62, time=2)], first_packet=2)], WINDOW))
+    joiner = Joiner(PostcardSettings(window_ms=WINDOW / 1e6))
+    parts = [
+        part
+        for some in (batch(hops_of(1, 2)), batch([Card(3, ttl=62, time=2)], first_packet=2))
+        for part in joiner.update(some)
+        if len(part)
+    ]
+    parts += joiner.flush()
     assert paths(parts) == [Given(0, 1, (1, 2, 3), True, True, 2)]
 
 

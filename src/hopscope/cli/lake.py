@@ -15,6 +15,7 @@ from .options.settings import CollectorOptions, SettingsOptions
 from .output.printer import RED, Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
+    from ..lake.maintenance import MaintenanceResult
     from ..settings.collector import Settings
     from ..settings.lake import LakeSettings
 
@@ -96,12 +97,7 @@ def check(settings: SettingsOptions, form: FormatOption = Format.TABLE) -> None:
 @app.command()
 def compact(settings: SettingsOptions) -> None:
     """Merge the small files of each day now, and delete files that no query needs any more."""
-    from ..lake.maintenance import maintain
-
-    lake = _lake(settings.load())
-    found = maintain(lake, steps=("prune", "merge", "forget", "orphans"), least=2)
-    if found is None:
-        raise HopscopeError("another process maintains the lake just now; try again")
+    found = _maintain(settings, "prune", "merge", "forget", "orphans")
     print(f"{plural(found.merged_files, 'file')} merged, {found.deleted_files:,} deleted")
     _notes(found.notes)
 
@@ -109,11 +105,7 @@ def compact(settings: SettingsOptions) -> None:
 @app.command()
 def expire(settings: SettingsOptions) -> None:
     """Delete the days that are older than `lake.retention_days` now."""
-    from ..lake.maintenance import maintain
-
-    found = maintain(_lake(settings.load()), steps=("expire", "forget"))
-    if found is None:
-        raise HopscopeError("another process maintains the lake just now; try again")
+    found = _maintain(settings, "expire", "forget")
     print(f"{plural(found.expired_events, 'event')} deleted")
 
 
@@ -148,6 +140,16 @@ def retire(settings: SettingsOptions, member: MemberArgument) -> None:
 
     found = retired(_lake(settings.load()), member)
     print(f"{member}: retired; {found.lost:,} of its events were expected, and count as lost")
+
+
+def _maintain(settings: SettingsOptions, *steps: str) -> MaintenanceResult:
+    """A round of maintenance that also merges two small files. Raises HopscopeError."""
+    from ..lake.maintenance import maintain
+
+    found = maintain(_lake(settings.load()), steps=steps, least=2)
+    if found is None:
+        raise HopscopeError("another process maintains the lake just now; try again")
+    return found
 
 
 def _lake(settings: Settings) -> LakeSettings:

@@ -11,7 +11,14 @@ from hopscope.fabric.labelling.simulation import engine
 from hopscope.fabric.labelling.simulation.network import NetworkModel
 from hopscope.fabric.labelling.simulation.records import SourceFlag
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
-from hopscope.fabric.labelling.simulation.sources import Sources, from_hosts, join, on_routes, trail, tree
+from hopscope.fabric.labelling.simulation.sources import (
+    Sources,
+    from_hosts,
+    join,
+    on_routes,
+    tree,
+    unicast_routes,
+)
 from hopscope.fabric.topology import NO_PORT, FabricError, Topology, parse_topology
 from hopscope.settings.label import LabellingSettings
 from oracle.label_simulation import PS, Twin
@@ -50,7 +57,7 @@ def some_sources(topology: Topology, rng: np.random.Generator) -> Sources:
         from_hosts(topology, hosts[:2], 400e6, size=1000, random=False, flows=2, seed=seed + 1),
         from_hosts(topology, hosts[1:], 300e6, size=1480, seed=seed + 2, packets=50),
         on_routes(
-            [trail(topology, some_trail(topology, rng, 40))], 2e-4, size=60,
+            [unicast_routes(topology, [some_trail(topology, rng, 40)])[0]], 2e-4, size=60,
             flags=always,
         ),
         on_routes(

@@ -127,13 +127,12 @@ def _numbers(flag: str, texts: list[str] | None, largest: int) -> tuple[int, ...
 def _marker(text: str | None) -> bytes | None:
     if text is None:
         return None
+    from ...settings.section import hexadecimal
+
     try:
-        marker = bytes.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        marker = b""
-    if not 1 <= len(marker) <= 8:
-        _reject("--marker", text, "1 to 8 bytes in hexadecimal, such as aaaaaaaabbbbbbbb")
-    return marker
+        return bytes.fromhex(hexadecimal(text))
+    except ValueError as error:
+        raise HopscopeError(f"--marker {text}: {str(error).partition(', ')[2]}") from None
 
 
 def _reject(flag: str, found: str, expected: str) -> NoReturn:

@@ -15,7 +15,7 @@ memory, and emits one row per packet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -142,23 +142,6 @@ class Joiner:
         if self._held:
             paths.reports["flags"] &= np.uint8(0xFF & ~Flag.CONGESTED)
         return paths
-
-
-def join(
-    batches: Iterable[ReportBatch], window_ns: int = 20_000_000, clock: Clock | None = None, **settings: Any
-) -> Iterator[ReportBatch]:
-    """Batches of decoded reports with the postcards of each packet joined, up to the last one.
-
-    `settings` are further fields of `PostcardSettings`. Each batch is followed by a batch of the paths that
-    became due. Paths have no frame: their `packet` (with the batch's `first_packet`) is that of their last
-    postcard.
-    """
-    joiner = Joiner(PostcardSettings(window_ms=window_ns / 1e6, **settings))
-    for batch in batches:
-        for part in joiner.update(batch, clock):
-            if len(part) or part.other:
-                yield part
-    yield from joiner.flush()
 
 
 def has_postcard(batch: ReportBatch) -> bool:

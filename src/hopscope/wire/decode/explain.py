@@ -72,7 +72,7 @@ def _outer_ip(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
 
 
 def _outer_udp(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
-    yield from _short_unless(layout.UDP.size, "UDP", raw, at)
+    yield from _short_unless("UDP", layout.UDP.size, raw, at)
     udp = _has(layout.UDP, raw, at)
     if udp and udp["length"] < layout.UDP.size:
         yield _BAD_LENGTH, f"UDP length {udp['length']}, at least {layout.UDP.size} are needed"
@@ -80,7 +80,7 @@ def _outer_udp(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
         yield _BAD_LENGTH, f"UDP length {udp['length']}, the IP length leaves less"
 
 
-def _short_unless(size: int, name: str, raw: bytes, at: int) -> _Texts:
+def _short_unless(name: str, size: int, raw: bytes, at: int) -> _Texts:
     """`_short`, if the frame itself is too short."""
     if len(raw) - at < size:
         yield from _short(name, size, raw, at)
@@ -98,10 +98,10 @@ def _report_header(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
     if version == 0:
         yield Reason.UNKNOWN_VERSION, f"report begins with 0x{raw[at]:02x}"
     elif version == 5:
-        yield from _short_unless(layout.REPORT_0_5.size, layout.REPORT_0_5.name, raw, at)
+        yield from _short_unless(layout.REPORT_0_5.name, layout.REPORT_0_5.size, raw, at)
         yield Reason.UNKNOWN_TYPE, f"NProto {raw[at] & 15}"
     elif version == 10:
-        yield from _short_unless(layout.REPORT_1_0.size, layout.REPORT_1_0.name, raw, at)
+        yield from _short_unless(layout.REPORT_1_0.name, layout.REPORT_1_0.size, raw, at)
         if head := _has(layout.REPORT_1_0, raw, at):
             yield Reason.UNKNOWN_TYPE, f"NProt {head['next_protocol']}"
             items = dialect.alternatives(layout.OWN_OF_1_0)[0]
@@ -110,7 +110,7 @@ def _report_header(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
     elif not row["carried"] & Carried.NODE_ID:
         yield from _short(layout.GROUP_2_0.name, layout.GROUP_2_0.size, raw, at)
     else:
-        yield from _short_unless(layout.REPORT_2_0.size, layout.REPORT_2_0.name, raw, at)
+        yield from _short_unless(layout.REPORT_2_0.name, layout.REPORT_2_0.size, raw, at)
         if head := _has(layout.REPORT_2_0, raw, at):
             size = layout.REPORT_2_0.size + 4 * head["report_length"]
             if at + size > len(raw) and head["report_length"] != 255:
@@ -167,7 +167,7 @@ def _report_metadata(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
         ].tolist()
         main = _has(layout.MAIN_2_0, raw, at)
         if head and form == 1:
-            yield from _short_unless(layout.MAIN_2_0.size, layout.MAIN_2_0.name, raw, at)
+            yield from _short_unless(layout.MAIN_2_0.name, layout.MAIN_2_0.size, raw, at)
             if main:
                 needed = layout.metadata_size(
                     dialect.alternatives(layout.OWN_OF_2_0)[0], main["metadata_bits"]
@@ -208,12 +208,12 @@ def _inner_ip(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
     announced = _IP_VERSIONS.get(int.from_bytes(raw[max(at - 2, 0) : at], "big"), "another")
     yield Reason.UNKNOWN_VERSION, f"IP version {version} where {announced} is expected"
     if version == 4:
-        yield from _short_unless(layout.IPV4.size, layout.IPV4.name, raw, at)
+        yield from _short_unless(layout.IPV4.name, layout.IPV4.size, raw, at)
         if ip := _has(layout.IPV4, raw, at):
             size = 4 * ip["header_words"]
             if size < layout.IPV4.size:
                 yield _BAD_LENGTH, f"IPv4 header of {size} bytes, at least {layout.IPV4.size} are needed"
-            yield from _short_unless(size, "IPv4 with options", raw, at)
+            yield from _short_unless("IPv4 with options", size, raw, at)
             if ip["total_length"] < size:
                 total = ip["total_length"]
                 yield _BAD_LENGTH, f"IPv4 total length {total} is below the header's {size} bytes"
@@ -226,11 +226,11 @@ def _inner_ip(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
 
 
 def _inner_l4(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
-    yield from _short_unless(layout.PORTS.size, layout.PORTS.name, raw, at)
+    yield from _short_unless(layout.PORTS.name, layout.PORTS.size, raw, at)
     if row["proto"] == layout.PROTOCOL_UDP:
         yield from _short(layout.UDP.name, layout.UDP.size, raw, at)
         return
-    yield from _short_unless(layout.TCP.size, layout.TCP.name, raw, at)
+    yield from _short_unless(layout.TCP.name, layout.TCP.size, raw, at)
     if tcp := _has(layout.TCP, raw, at):
         size = 4 * tcp["header_words"]
         if size < layout.TCP.size:

@@ -106,17 +106,6 @@ def unicast_routes(topology: Topology, paths: npt.ArrayLike) -> tuple[Records, n
     return nodes, starts.astype(np.int32)
 
 
-def trail(topology: Topology, ports: Sequence[int]) -> Records:
-    """ROUTE of one route of any length, such as an Euler trail. Raises FabricError if two of its links do not
-    meet.
-    """
-    links = topology.ports[np.asarray(ports, np.int64)]
-    apart = np.nonzero(links["peer_switch"][:-1] != links["switch"][1:])[0]
-    if len(apart):
-        raise FabricError(f"port {ports[apart[0]]} does not lead to the switch of port {ports[apart[0] + 1]}")
-    return unicast_routes(topology, [list(ports)])[0]
-
-
 def paths_between(
     topology: Topology,
     pairs: npt.ArrayLike,
