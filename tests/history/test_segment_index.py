@@ -13,6 +13,7 @@ import pytest
 
 from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
 from hopscope.history import query
+from hopscope.history.columns import connect
 from hopscope.history.files import segment_index, segments, sorting
 from hopscope.history.files.names import SegmentFile, list_segments
 from hopscope.history.files.segment_index import Criteria, IndexWriter, flow_key, index_path, read_index
@@ -20,6 +21,7 @@ from hopscope.history.files.segments import merge_segments, write_segment
 from hopscope.history.query import Filters, Flow, History
 from hopscope.history.reading import page
 from hopscope.history.reading.filters import criteria_of
+from hopscope.history.reading.table import fetch
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.history import HistorySettings
@@ -36,7 +38,6 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "CHUNK_EVENTS", CHUNK)
     for other in (sorting, segments, page):
         monkeypatch.setattr(other, "SORTED_EVENTS", SORTED)
-    monkeypatch.setattr(page, "_GAP", CHUNK)
 
 
 @pytest.fixture
@@ -116,8 +117,13 @@ def cases(events: Events) -> Iterator[tuple[dict[str, Any], Any]]:
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest", "sequence"])
-def test_pages_equal_brute_force(stored: tuple[Events, Path], order: Any) -> None:
-    """Of every filter, the first page and the one after it have the rows of a mask over the records."""
+def test_pages_equal_brute_force(
+    stored: tuple[Events, Path], monkeypatch: pytest.MonkeyPatch, order: Any
+) -> None:
+    """Of every filter, the first page and the one after it have the rows of a mask over the records, also if
+    only small batches are read at once, or none.
+    """
+    monkeypatch.setattr(page, "_WIDE", {"newest": 64, "oldest": 4, "sequence": 0}[order])
     events, folder = stored
     limit = 40
     heads = (events["metric"] != Metric.FLOW_PATH) | (events["hop"] == 0)
@@ -156,14 +162,18 @@ def test_pages_show_every_field(stored: tuple[Events, Path]) -> None:
     }
 
 
-def test_rows_between_the_parts_of_a_batch_are_found_once(folder: Path) -> None:
-    """Every second sort is older than all others. A scan for a flow also covers the older sorts between the
-    newer ones, whose paths are shown once, without their further records.
+def test_rows_between_the_parts_of_a_batch_are_found_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second sort is older than all others: the odd ones of a segment, and the even ones of the next.
+    Scanned together, the newer sorts of one bring the older ones of the other, whose paths are shown once,
+    without their further records.
     """
+    monkeypatch.setattr(segments, "_SPARE", 9)
     events = np.zeros(40 * SORTED, EVENT)
     events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
     number = np.arange(len(events))
-    is_old = number // SORTED % 2 == 1
+    is_old = (number // SORTED + number // (20 * SORTED)) % 2 == 1
     events["time_ns"] = np.where(is_old, number, 10**6 + number)
     is_first = number % SORTED == 5
     is_further = (number % SORTED == 6) & is_old
@@ -171,7 +181,8 @@ def test_rows_between_the_parts_of_a_batch_are_found_once(folder: Path) -> None:
     paths = is_further | (is_first & is_old)
     events["kind"][paths], events["metric"][paths] = Kind.PATH_CHANGE, Metric.FLOW_PATH
     events["hop_count"][paths], events["hop"][is_further] = 12, 8
-    write_segment(folder, numbered(events, 0, 0))
+    for half in np.split(numbered(events, 0, 0), 2):
+        write_segment(folder, half)
     expected = sorted(number[is_first].tolist(), key=lambda at: (is_old[at], -at))
     with History(folder) as history:
         for limit in (12, 30, 40):
@@ -199,6 +210,52 @@ def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytes
         read.clear()
         assert len(history.events(limit=20, end=int(events["time_ns"].min()) + 1)) == 1
         assert sum(read) <= 2 * SORTED // CHUNK
+
+
+def test_a_rare_flow_is_one_scan(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows at the same place of four segments are read by one scan, without a search of their keys; those at
+    four places by four.
+    """
+    statements: list[str] = []
+
+    def fetched(cursor: Any, statement: str, *more: Any) -> Any:
+        statements.append(statement)
+        return fetch(cursor, statement, *more)
+
+    monkeypatch.setattr(page, "fetch", fetched)
+    events = np.zeros(16 * SORTED, EVENT)
+    events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
+    events["flow_id"] = 2 + np.arange(len(events)) % (4 * SORTED)
+    events["time_ns"] = np.arange(len(events))
+    there = np.array([5, 4 * SORTED + 5, 8 * SORTED + 5, 12 * SORTED + 5])
+    events["flow_id"][there] = 1
+    elsewhere = there + np.arange(4) * SORTED + 7
+    events["kind"][elsewhere] = Kind.DROP
+    for part in np.split(numbered(events, 0, 0), 4):
+        write_segment(folder, part)
+    filters: tuple[tuple[Filters, Any, int], ...] = (
+        ({"flow": Flow(flow_id=1)}, there, 1),
+        ({"kinds": ["drop"]}, elsewhere, 4),
+    )
+    with History(folder) as history:
+        for filter, rows, scans in filters:
+            statements.clear()
+            assert history.events(limit=10, **filter)["sequence"].tolist() == rows[::-1].tolist()
+            assert [statement.count("read_parquet") for statement in statements] == [scans]
+
+
+def test_ranges_of_rows_are_those_of_the_parts() -> None:
+    """Rows in no gap between two ranges are the rows of the ranges, also of one that contains another."""
+    rng = np.random.default_rng(4)
+    with connect(2**28, threads=1) as connection:
+        for count in (1, 2, 3, 9):
+            begins, lengths = rng.integers(0, 300, count), rng.integers(0, 40, count)
+            ranges = sorted(("x", int(at), int(at + more)) for at, more in zip(begins, lengths, strict=True))
+            wanted = sorted({value for _, begin, end in ranges for value in range(begin, end + 1)})
+            joined = segments._joined(ranges)
+            found = connection.execute(f"SELECT x FROM range(400) r(x) WHERE {segments._within(joined)}")
+            assert [value for (value,) in found.fetchall()] == wanted
+            assert segments._count(joined) == len(wanted)
 
 
 @pytest.mark.parametrize("more", [0, CHUNK, 3 * CHUNK - 1])

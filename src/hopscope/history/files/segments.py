@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,13 @@ _BLOCK_ROWS = 4096
 _BYTES = np.dtype(f"V{EVENT.itemsize}")
 """EVENT as bytes: NumPy copies these rows in a sixth of the time."""
 _MEMORY_BYTES = 2 * 1024**3
-_MAX_SCANS = 8
-"""A scan of several ranges compares every row number of a segment with each: 12 ms for a million rows, as
-long as 8 scans of one range.
+_SPARE = 1.5
+"""Segments are scanned together, in the ranges of all, if these have at most so many times more rows than are
+needed: planning another scan takes 1 ms with DuckDB 1.5 and 3 ms with 2.0. A flow is at about the same place
+in each segment.
 """
+Range = tuple[str, int, int]
+"""A column, and its first and last value."""
 
 
 def write_segment(folder: Path, events: Records) -> SegmentFile:
@@ -102,32 +105,38 @@ def segments_sql(paths: Sequence[Path], names: str = NAMES) -> str:
     return union_sql([f"FROM read_parquet([{listed}], union_by_name = true, file_row_number = true)"], names)
 
 
-def parts_sql(parts: Sequence[Part], names: str = NAMES, gap: int | None = None) -> str:
+def parts_sql(parts: Sequence[Part], names: str = NAMES) -> str:
     """A SELECT of columns.COLUMNS (or `names`) from parts of segments. Whole segments come first, the newest
     before older ones: `ORDER BY time DESC LIMIT 100` over 6 million events then takes 0.3 s instead of 2 s,
     because DuckDB skips older rows.
 
-    With `gap`, few rows are expected: DuckDB scans each run of parts for itself, also up to `gap` rows
-    between two parts.
+    It may have rows between the parts, see _SPARE.
     """
-    whole, arms = [], []
+    whole: list[Path] = []
+    shards: dict[int, dict[SegmentFile, list[Range]]] = {}
     for segment, of_segment in groupby(sorted(parts, key=_place), key=lambda part: part.segment):
-        ranges = _joined(of_segment, gap or 0)
-        count = segment.last + 1 - segment.first
-        if len(ranges) == 1 and ranges[0][2] + 1 - ranges[0][1] >= count:
+        ranges = _joined(part.range for part in of_segment)
+        if len(ranges) == 1 and ranges[0][2] - ranges[0][1] >= segment.last - segment.first:
             whole.append(segment.path)
         else:
-            within = [f"{column} BETWEEN {begin} AND {end}" for column, begin, end in ranges]
-            is_split = gap is not None and len(within) <= _MAX_SCANS
-            arms += [rows_sql(segment, one) for one in (within if is_split else [" OR ".join(within)])]
+            shards.setdefault(segment.shard, {})[segment] = ranges
+    arms: list[str] = []
+    for segments in shards.values():
+        of_all = _joined(sorted(each for ranges in segments.values() for each in ranges))
+        needed = sum(map(_count, segments.values()))
+        if of_all[0][0] == of_all[-1][0] == ROW and len(segments) * _count(of_all) <= _SPARE * needed:
+            arms.append(rows_sql(list(segments), _within(of_all)))
+        else:
+            arms += [rows_sql([segment], _within(ranges)) for segment, ranges in segments.items()]
     selects = [segments_sql(whole[::-1], names)] if whole else []
     return " UNION ALL ".join(selects + ([union_sql(arms, names)] if arms else []))
 
 
-def rows_sql(segment: SegmentFile, condition: str) -> str:
-    """A SELECT, for `union_sql`, of those rows of a segment that meet a condition."""
-    shard = f"{segment.shard}::USMALLINT AS shard"  # saves reading a column
-    source = f"read_parquet({quoted(segment.path)}, file_row_number = true)"
+def rows_sql(segments: Sequence[SegmentFile], condition: str) -> str:
+    """A SELECT, for `union_sql`, of those rows of segments of one shard that meet a condition."""
+    shard = f"{segments[0].shard}::USMALLINT AS shard"  # saves reading a column
+    listed = ", ".join(quoted(segment.path) for segment in segments)
+    source = f"read_parquet([{listed}], union_by_name = true, file_row_number = true)"
     return f"SELECT * REPLACE ({shard}) FROM {source} WHERE {condition}"
 
 
@@ -141,15 +150,32 @@ def _place(part: Part) -> tuple[int, int, int]:
     return part.segment.shard, part.segment.first, part.range[1]
 
 
-def _joined(parts: Iterable[Part], gap: int) -> list[tuple[str, int, int]]:
-    """The range of each run of parts with at most `gap` rows between them."""
-    ranges: list[tuple[str, int, int]] = []
-    for column, begin, end in (part.range for part in parts):
-        if ranges and begin - ranges[-1][2] <= gap + 1:
-            ranges[-1] = column, ranges[-1][1], end
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    """Ascending ranges, of which those that touch or overlap become one."""
+    joined: list[Range] = []
+    for column, begin, end in ranges:
+        if joined and column == joined[-1][0] and begin <= joined[-1][2] + 1:
+            joined[-1] = column, joined[-1][1], max(end, joined[-1][2])
         else:
-            ranges.append((column, begin, end))
-    return ranges
+            joined.append((column, begin, end))
+    return joined
+
+
+def _count(ranges: Sequence[Range]) -> int:
+    """The number of values in ranges."""
+    return sum(end + 1 - begin for _, begin, end in ranges)
+
+
+def _within(ranges: Sequence[Range]) -> str:
+    """A condition for the values of ascending ranges of one column: from the first to the last, and in no gap
+    between two.
+
+    Unlike `BETWEEN ... OR BETWEEN ...`, it lets DuckDB 1.5 skip the row groups in a gap, instead of comparing
+    each row number of the segment with each range: 4 ms instead of 12 ms for 4 ranges of a million rows.
+    """
+    column, first, _ = ranges[0]
+    gaps = [f"({column} <= {end} OR {column} >= {begin})" for (_, _, end), (_, begin, _) in pairwise(ranges)]
+    return " AND ".join([f"{column} BETWEEN {first} AND {ranges[-1][2]}", *gaps])
 
 
 def read_events(connection: duckdb.DuckDBPyConnection, path: Path, first: int, until: int) -> Records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from ..errors import HistoryError
 from ..files.journal_chunks import JournalPart
 from ..files.names import SegmentFile
 from ..files.segment_index import CHUNK_EVENTS, ROW, Criteria, Part
-from ..files.segments import rows_sql, union_sql
+from ..files.segments import parts_sql, rows_sql, union_sql
 from ..files.sorting import SORTED_EVENTS
 from .source import Sequences, Snapshot
 from .table import Table, fetch
@@ -32,6 +32,8 @@ _WHOLE_SEGMENTS = 32
 """A batch of at least this many parts ends at the end of a segment, because adjacent parts need only one
 scan.
 """
+_LEAST = 8
+"""Parts of later batches, at least: preparing to read a segment takes as long as reading some chunks."""
 _GROWTH = 4
 """Growth of batches. A query costs about as much as scanning ten parts, so few large batches are best."""
 _MARGIN = 1.25
@@ -45,12 +47,11 @@ _LISTED = 1000
 _FETCHED = NAMES.replace(" src,", " NULL AS src,").replace(" dst,", " NULL AS dst,")
 """Columns to fetch: without the texts of addresses, which take longest; `name_ends` adds them."""
 _NO_ROWS = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in COLUMNS)} WHERE false"
-_GAP = CHUNK_EVENTS
-"""Up to this many rows between two parts of a segment are searched, too: another scan takes as long as a
-chunk. For a flow, all of them are, because Parquet's own filters of flow ids rule them out: 5 ms for a
-segment instead of 10 ms.
+_WIDE = 64
+"""A search of up to this many parts, all of segments, also reads the columns to fetch. Preparing to read them
+takes 4 ms for each segment with DuckDB 1.5; those of a chunk without a matching row are not read.
 """
-_KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8"), ("row", "<i8")])
+_KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8"), ("row", "<i8"), ("known", "<i8")])
 _PLACE = ("sequence", "shard", "time")
 
 Keys = npt.NDArray[Any]
@@ -59,8 +60,9 @@ Keys = npt.NDArray[Any]
 class Page:
     """At most `limit` events (None: all) in an order, after the last event of the previous page.
 
-    First, the keys of its rows are searched, in batches of parts; then the rows are fetched. HistoryError:
-    `after` does not come from a table, or the limit is negative.
+    First, its rows are searched, in batches of parts. A large batch, or one of journals, is searched only for
+    the keys of rows; these rows are fetched at the end. HistoryError: `after` does not come from a table, or
+    the limit is negative.
     """
 
     def __init__(self, order: Order, limit: int | None, after: str | None) -> None:
@@ -70,6 +72,8 @@ class Page:
         self._limit = _ALL if limit is None else limit
         self._after = None if after is None else _position(after)
         self._keys: Keys = np.empty(0, _KEY)
+        self._known: list[Table] = []
+        """Rows whose keys have their place in these tables, one after another, as `known`."""
 
     def limited(self, criteria: Criteria) -> Criteria:
         """The criteria, limited to times after the previous page."""
@@ -85,7 +89,7 @@ class Page:
         Each batch after the first one has _GROWTH times as many parts as the one before; or, if that one had
         rows, as many as are expected to have the missing rows.
         """
-        self._keys = np.empty(0, _KEY)
+        self._keys, self._known = np.empty(0, _KEY), []
         both: list[Part | JournalPart] = [*snapshot.parts, *snapshot.fresh]
         parts = sorted(both, key=self._best)
         begin, size = 0, _ALL if self._limit == _ALL else _first_size(parts)
@@ -99,7 +103,7 @@ class Page:
             )
             begin = end
             expected = self._expected(begin) if len(self._keys) > before else 0
-            size = min(expected or _GROWTH * size, _MAX_PARTS)
+            size = min(max(expected, _LEAST) if expected else _GROWTH * size, _MAX_PARTS)
             end = begin + size if expected else _end(parts, begin + size)
 
     def search(self, snapshot: Snapshot, condition: str, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -107,15 +111,11 @@ class Page:
         if not snapshot.parts and not snapshot.fresh:
             return  # all parts are damaged
         where = f"{condition} AND {self._after_sql()}"
-        names = named_in(f"time, shard, sequence, {where}")
-        source = snapshot.select(cursor, names, gap=_ALL if "flow_id" in names else _GAP)
-        got = cursor.execute(
-            f"""SELECT * REPLACE (coalesce(row, 0) AS row) FROM (SELECT time, shard, sequence, {ROW} AS row
-            FROM ({source}) WHERE {where} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1})"""
-        ).fetchnumpy()  # events of journals have no row
-        found = np.empty(len(got["time"]), _KEY)
-        for name in _KEY.names or ():
-            found[name] = got[name]
+        if len(snapshot.parts) <= _WIDE and not snapshot.fresh:
+            found = self._read(f"SELECT {_FETCHED} FROM ({parts_sql(snapshot.parts)}) WHERE {where}", cursor)
+        else:
+            source = snapshot.select(cursor, named_in(f"time, shard, sequence, {where}"), rows=True)
+            found = self._find(f"SELECT * FROM ({source}) WHERE {where}", cursor)
         keys = np.concatenate([self._keys, found])
         keys = keys[
             np.lexsort([keys[name] for name in (_PLACE[:2] if self._order == "sequence" else _PLACE)])
@@ -124,9 +124,38 @@ class Page:
         keys = keys[is_further]  # a row between two parts may be found in two batches
         self._keys = (keys[::-1] if self._order == "newest" else keys)[: self._limit + 1]
 
+    def _find(self, select: str, cursor: duckdb.DuckDBPyConnection) -> Keys:
+        """The keys of the first rows of a SELECT."""
+        got = cursor.execute(
+            f"""SELECT time, shard, sequence, coalesce({ROW}, 0) AS row FROM ({select})
+            ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
+        ).fetchnumpy()  # events of journals have no row
+        return _keys({**got, "known": -1})
+
+    def _read(self, select: str, cursor: duckdb.DuckDBPyConnection) -> Keys:
+        """The keys of the first rows of a SELECT of all columns, which are kept."""
+        select = f"SELECT * FROM ({select}) ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"
+        table = fetch(cursor, select, None, COLUMNS)
+        begin = sum(map(len, self._known))
+        self._known.append(table)
+        return _keys({**table.columns, "row": 0, "known": begin + np.arange(len(table))})
+
     def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
         """The rows that were found, with addresses only as numbers."""
         keys = self._keys[: self._limit]
+        at, is_new = keys["known"].copy(), keys["known"] < 0
+        tables = self._known
+        if is_new.any() or not tables:
+            at[is_new] = np.arange(is_new.sum()) + sum(map(len, tables))
+            tables = [*tables, self._fetched(keys[is_new], snapshot, cursor)]
+        columns = {name: _joined([table[name] for table in tables])[at] for name, _ in COLUMNS}
+        table = Table(columns, len(self._keys) > len(keys), types=tables[0].types)
+        if table.truncated and len(keys):
+            table.after = "-".join(str(part) for part in keys[["time", "shard", "sequence"]][-1].tolist())
+        return table
+
+    def _fetched(self, keys: Keys, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
+        """The rows with these keys, in order."""
         wanted = Sequences(keys["shard"], keys["sequence"])
         holding = snapshot.holding(wanted)
         arms = []
@@ -138,18 +167,14 @@ class Page:
             else:
                 cursor.register(f"rows_{number}", {"row": rows})  # DuckDB before 2.0 reads strides wrongly
                 chosen = f"IN (SELECT row FROM rows_{number})"
-            arms.append(rows_sql(segment, f"{ROW} {chosen}"))
+            arms.append(rows_sql([segment], f"{ROW} {chosen}"))
         selects = [union_sql(arms, _FETCHED)] if arms else []
         if holding.fresh:
             fresh = replace(holding, parts=[], criteria=Criteria())  # which all of these meet
             source = fresh.select(cursor, named_in(NAMES), selected=partial(_have, wanted))
             selects.append(f"SELECT {_FETCHED} FROM ({source})")
         select = f"{' UNION ALL '.join(selects)} ORDER BY {_BY[self._order]}" if selects else _NO_ROWS
-        table = fetch(cursor, select, None, COLUMNS)
-        table.truncated = len(self._keys) > len(keys)
-        if table.truncated and len(keys):
-            table.after = "-".join(str(part) for part in keys[["time", "shard", "sequence"]][-1].tolist())
-        return table
+        return fetch(cursor, select, None, COLUMNS)
 
     def _expected(self, read: int) -> int:
         """How many parts to read for the missing rows, if the parts have as many rows as those before; 0 if
@@ -168,7 +193,7 @@ class Page:
         """Whether all rows of the page, and one more, come before those of the part `following`."""
         if len(self._keys) <= self._limit:
             return False
-        time_ns, shard, sequence, _ = self._keys[max(0, self._limit - 1)].tolist()
+        time_ns, shard, sequence, *_ = self._keys[max(0, self._limit - 1)].tolist()
         last = {"newest": (-time_ns, 0), "oldest": (time_ns, 0)}.get(self._order, (shard, sequence))
         return bool(last < self._best(following))
 
@@ -180,6 +205,21 @@ class Page:
             return f"(shard, sequence) > ({shard}, {sequence})"
         sign, time = "<" if self._order == "newest" else ">", f"make_timestamp_ns({time_ns})"
         return f"time {sign}= {time} AND (time, shard, sequence) {sign} ({time}, {shard}, {sequence})"
+
+
+def _keys(columns: Mapping[str, Any]) -> Keys:
+    """Keys [n] made from the columns of _KEY."""
+    keys = np.empty(len(columns["time"]), _KEY)
+    for name in _KEY.names or ():
+        keys[name] = columns[name]
+    return keys
+
+
+def _joined(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Columns of tables, one after another; masked if a value is missing."""
+    values = np.concatenate([np.ma.getdata(column) for column in columns])
+    missing = np.concatenate([np.ma.getmaskarray(column) for column in columns])
+    return np.ma.masked_array(values, mask=missing) if missing.any() else values
 
 
 def _have(sequences: Sequences, events: Records) -> npt.NDArray[np.bool_]:

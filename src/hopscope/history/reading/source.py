@@ -71,15 +71,14 @@ class Snapshot:
         names: Collection[str],
         name: str = "journal",
         selected: Selected | None = None,
-        gap: int | None = None,
+        rows: bool = False,
     ) -> str:
         """A SELECT of these columns of COLUMNS, of all events. The events of journals are registered with the
-        connection as `name`; `selected` says which of them are needed. With `gap` (see `parts_sql`)
-        also of ROW, which is NULL for events of journals.
+        connection as `name`; `selected` says which of them are needed. With `rows` also of ROW,
+        which is NULL for events of journals.
         """
         shown = ", ".join(names)
-        rows = gap is not None
-        selects = [parts_sql(self.parts, f"{shown}, {ROW}" if rows else shown, gap)] if self.parts else []
+        selects = [parts_sql(self.parts, f"{shown}, {ROW}" if rows else shown)] if self.parts else []
         if self.fresh or not selects:
             read = read_columns(self.fresh, fields_of(names, self.texts), self.criteria, selected)
             row = f", NULL AS {ROW}" if rows else ""
