@@ -6,10 +6,12 @@
 
 #define PART 64 /* bytes */
 #define PARTS 8
+#define HALF (PART / 2)
 
-inlined void copy_part(__u64 *to, const __u64 *from)
+/* `size` is a constant. */
+inlined void copy_words(__u64 *to, const __u64 *from, int size)
 {
-	for (int i = 0; i < PART / 8; i++)
+	for (int i = 0; i < size / 8; i++)
 		to[i] = from[i];
 }
 
@@ -27,12 +29,12 @@ inlined int copied(struct xdp_md *frame, __u32 first, __u32 length, void *to)
 			void *last = (void *)(long)frame->data + ((first + at) & 0x3fff);
 			if (at >= PART * PARTS || last + PART > frame_end)
 				return 0;
-			copy_part(to + at, last);
+			copy_words(to + at, last, PART);
 			return 1;
 		}
 		if (from + PART > frame_end)
 			return 0;
-		copy_part(to + at, from);
+		copy_words(to + at, from, PART);
 		from += PART;
 	}
 	return 1;

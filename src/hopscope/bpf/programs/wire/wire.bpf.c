@@ -459,6 +459,21 @@ inlined int rewrite_l4(struct wire_scratch *scratch, const struct headers *found
 	return 1;
 }
 
+/* Write the first `size` bytes of the head to a frame; returns whether this succeeded. By words it takes 5 ns less than
+ * by the helper, and 20 ns less between other frames. */
+inlined int put_front(struct xdp_md *frame, const struct wire_scratch *scratch, __u32 size)
+{
+	void *data = (void *)(long)frame->data, *data_end = (void *)(long)frame->data_end;
+	__u32 rest = size - HALF; /* both halves may have bytes in common */
+	KNOWN(rest);
+	void *last = data + rest;
+	if (rest > HALF || data + HALF > data_end || last + HALF > data_end)
+		return !bpf_xdp_store_bytes(frame, 0, (void *)scratch->frame, size);
+	copy_words(data, (void *)scratch->frame, HALF);
+	copy_words(last, (void *)scratch->frame + rest, HALF);
+	return 1;
+}
+
 /* Handle a frame whose DSCP or port announces INT. */
 static __noinline int take_int(struct xdp_md *frame, const struct headers *found)
 {
@@ -516,7 +531,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 	__u32 cut = plain.cut;
 	if (cut < 1 || cut > 255 || bpf_xdp_adjust_head(frame, plain.removed))
 		return up(WIRE_UP_LENGTH);
-	if (bpf_xdp_store_bytes(frame, 0, scratch->frame, cut))
+	if (!put_front(frame, scratch, cut))
 		return XDP_ABORTED; /* cannot happen: the bytes exist */
 	if (!fitting)
 		add(WIRE_UNVERIFIED);
