@@ -16,8 +16,9 @@ from hopscope.bpf.wire_program import WireProgram
 
 SOURCE = Path(__file__).with_name("forward.c")
 _READY_SECONDS = 300
-_SETTLE_SECONDS = 3
-"""Until all processes of a sink have started."""
+_SETTLE_SECONDS, _REST = 60, 0.08
+"""A sink has started when its processes take less than this share of a processor, at the latest after this
+time: the console imports modules meanwhile."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LARGE_MTU = 9000
 
@@ -123,7 +124,14 @@ class HopscopeSink(Wire):
             if self._process.poll() is not None or time.monotonic() > until:
                 raise SystemExit(f"the sink did not start: {log.read_text()}")
             time.sleep(0.05)
-        time.sleep(_SETTLE_SECONDS)
+        self._settle()
+
+    def _settle(self) -> None:
+        until, quiet = time.monotonic() + _SETTLE_SECONDS, 0
+        while quiet < 2 and time.monotonic() < until:
+            before = self.spent_ns()
+            time.sleep(1)
+            quiet = quiet + 1 if self.spent_ns() - before < _REST * 1e9 else 0
 
     def processes(self) -> list[int]:
         """All of the sink: workers, and those that show and archive."""
