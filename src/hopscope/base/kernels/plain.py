@@ -42,7 +42,7 @@ def kernel(function: F) -> F:
     return function
 
 
-inlined = kernel
+inlined = linked = kernel
 
 
 def be16(buf: Any, at: int) -> int:
