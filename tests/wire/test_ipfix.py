@@ -15,7 +15,7 @@ from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.ipfix.domains import Session
 from hopscope.wire.ipfix.records import DOMAINS, TEMPLATES, TEMPLATES_OF_DOMAIN
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import Carried, Flag, Have, Kind, Link, ReportBatch
+from hopscope.wire.records import FRAME, Carried, Flag, Have, Kind, Link, ReportBatch
 from support.packets import ipfix_make as make
 from support.packets.ipfix_make import message, packet_9, record, set_of, template
 from support.packets.wire_cases import frame_batch
@@ -208,6 +208,46 @@ def test_the_address_with_most_waiting_bytes_makes_room() -> None:
     assert sent("203.0.113.9", large, 5) == [69 + 200 - 1, 7]
     found = decode(decoder, message(TEMPLATE, domain=7), source="192.0.2.1")
     assert row(found, 1)["src_lo"] == number_of("198.51.100.1")
+
+
+def test_a_set_without_room_costs_others_nothing() -> None:
+    """Two addresses wait with a small set and 23 large ones each (1 + 23 * 235 units), a third with 23 large
+    ones. Of 16,384 units, 167 are left: its 24th would need room for 68 units more, and would make it the
+    address with the most. Only this set is dropped, not the small sets of the others that come first.
+    """
+    decoder = IpfixDecoder()
+    large, small = message(set_of(256, bytes(60_000))), message(set_of(256, record()))
+    for source in ("192.0.2.1", "192.0.2.2"):
+        decode(decoder, small, *[large] * 23, source=source)
+    decode(decoder, *[large] * 24, source="192.0.2.3")
+    counts = decoder.counts()
+    assert (counts["ipfix_waiting_sets"], counts["ipfix_expired_sets"]) == (2 * 24 + 23, 1)
+    for source in ("192.0.2.1", "192.0.2.2"):
+        found = decode(decoder, message(TEMPLATE), source=source)
+        assert row(found, 1)["src_lo"] == number_of("198.51.100.1")
+
+
+def test_sets_wait_or_are_dropped_as_shares_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brute force with random sets: what waits fits. A set is refused only if its address would have more
+    than any before, and then nothing else is dropped; else it waits, and its address loses nothing.
+    """
+    monkeypatch.setattr(domains, "WAITING_BYTES", 100 * domains.WAITING_UNIT)
+    monkeypatch.setattr(domains, "WAITING_SETS", 1000)
+    rng, known, frame = random.Random(7), domains.Domains({}), np.zeros(1, FRAME)[0]
+    found = [known.of_row(known.find((0, source, 10, 0, 1), SECOND) or 0) for source in range(5)]
+    for _ in range(2000):
+        before = [sum(each.units for each in domain.waiting) for domain in found]
+        asking = rng.randrange(5)
+        units = rng.choice((1, 2, 30))
+        known.wait(found[asking], domains.WaitingSet(256, bytes(units * domains.WAITING_UNIT), frame))
+        after = [sum(each.units for each in domain.waiting) for domain in found]
+        assert sum(after) <= 100
+        if after[asking] == before[asking]:
+            assert after == before
+            assert sum(before) + units > 100
+            assert before[asking] + units > max(before)
+        else:
+            assert after[asking] == before[asking] + units
 
 
 def test_shares_find_the_largest() -> None:

@@ -114,6 +114,10 @@ class Shares:
         """The address with the most entries, this one if no other has more."""
         return source if self._counts[source] == self._most else next(iter(self._having[self._most]))
 
+    def would_lead(self, source: Source, entries: int) -> bool:
+        """Whether an address with so many more entries would have more than any has now."""
+        return self._counts[source] + entries > self._most
+
 
 class Domains:
     """All observation domains."""
@@ -232,12 +236,14 @@ class Domains:
     def wait(self, domain: Domain, waiting: WaitingSet) -> None:
         """Keep a data set until its template arrives."""
         source, units = domain.key[:2], waiting.units
-        room = len(domain.waiting) < WAITING_SETS
-        while room and self._waiting_units + units > WAITING_BYTES // WAITING_UNIT:
-            room = self._expire_for(source)
-        if not room:
+        left = WAITING_BYTES // WAITING_UNIT - units
+        leads = self._waiting_units > left and self._waiting_shares.would_lead(source, units)
+        if leads or len(domain.waiting) >= WAITING_SETS:
             self.expired += 1
             return
+        while self._waiting_units > left:  # never its own: another address has more until there is room
+            largest = self._waiting_shares.largest(source)
+            self._expire_first(next(one for one in self._of_source[largest].values() if one.waiting))
         domain.waiting.append(waiting)
         self._count_waiting(source, units)
 
@@ -270,14 +276,6 @@ class Domains:
         for key, domain in list(self._of_source.get(session[:2], {}).items()):
             if key[:3] == session:
                 self._forget(domain)
-
-    def _expire_for(self, source: Source) -> bool:
-        """Drop the first waiting set of the address with the most bytes; False: this one has the most."""
-        largest = self._waiting_shares.largest(source)
-        if largest == source:
-            return False
-        self._expire_first(next(one for one in self._of_source[largest].values() if one.waiting))
-        return True
 
     def _expire_first(self, domain: Domain) -> None:
         self._count_waiting(domain.key[:2], -domain.waiting.popleft().units)
