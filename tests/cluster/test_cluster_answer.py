@@ -16,6 +16,7 @@ from hopscope.cluster.queries.cluster_answer import ClusterAnswer
 from hopscope.cluster.queries.parts import Answer
 from hopscope.history.errors import HistoryError
 from hopscope.lake.cursor import ClusterCursor
+from hopscope.present.text import parse_when
 from hopscope.serve.scope import ClusterQuery
 
 
@@ -97,6 +98,27 @@ def test_relative_times_are_those_of_the_member_that_is_asked(monkeypatch: pytes
         "since": str((1_700_000_005 - 600) * 10**9), "until": str(1_700_000_000 * 10**9), "at": "soon",
         "q": "5m",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        ("1970-01-05T00:00:00Z", 10**15), ("19670d", 10**15), ("1969-01-01", 0), ("0", 0),
+        ("1970-02-01T00:00:00Z", 31 * 86400 * 10**9),
+    ],
+)  # fmt: skip
+def test_members_read_the_times_that_they_are_sent(
+    time: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times near 1970, which a member reads as text, but not as a number of ns below 10^15."""
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000 * 10**9)
+    rule = rule_of("/api/v0/flows")
+    assert rule is not None
+    query = f"since={time}".encode()
+    request = Request({"type": "http", "path": "/", "query_string": query, "headers": []})
+    (get,) = ClusterQuery(request, rule, [dict]).gets
+    ((_, sent),) = get["query"]
+    assert parse_when(sent, 0) == expected
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])

@@ -19,7 +19,7 @@ from ..base.names import Names
 from ..cluster.merge.rules import MAX_ROWS, Rule
 from ..cluster.queries.cluster_answer import ClusterAnswer, ClusterHistory
 from ..present.history import SharedHistory
-from ..present.text import UnreadableError, parse_when
+from ..present.text import EARLIEST_NS, UnreadableError, parse_when
 from ..settings.collector import Settings
 
 if TYPE_CHECKING:
@@ -219,11 +219,12 @@ def _state_member(row: dict[str, Any], model: type[BaseModel], member: str) -> N
 
 
 def _absolute(text: str, now_ns: int) -> str:
-    """A time as ns since the epoch, the same for all members, whatever their clocks; unchanged if it cannot
-    be read, which the members report.
+    """A time as ns since the epoch, the same for all members, whatever their clocks, and large enough that
+    they take it for ns; unchanged if it cannot be read, which the members report.
     """
     try:
-        return str(parse_when(text, now_ns))
+        found = parse_when(text, now_ns)
+        return str(found and max(EARLIEST_NS, found))
     except UnreadableError:
         return text
 
