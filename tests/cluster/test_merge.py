@@ -15,7 +15,7 @@ from hopscope.cluster.merge.rules import RULES, rule_of
 from hopscope.cluster.merge.sources import lost, merged_source
 from hopscope.detect.detector import Detector
 from hopscope.detect.moved import CORRECTION, SPACE, CorrectionReader, CorrectionWriter, open_corrections
-from hopscope.serve.models.overview import Overview, Points
+from hopscope.serve.models.overview import Overview, Points, Totals
 from hopscope.serve.routes import show
 from hopscope.settings.detect import DetectSettings
 from support.events.detect_make import Report, batch, path
@@ -374,6 +374,24 @@ def seen(received: int, **more: Any) -> dict[str, Any]:
         "kinds": [{"kind": "raised", "total": received, "per_second": 0.5}], "missed_events": 0,
     }  # fmt: skip
     return body | more
+
+
+def test_an_overview_of_an_older_member_counts() -> None:
+    """Its totals do not have `moved`: it counts as 0, whichever member comes first. What a newer member adds
+    is left out.
+    """
+    old, new = seen(10), seen(30)
+    del old["totals"]["moved"]
+    new["totals"]["of_a_later_version"] = 7
+    Overview.model_validate(old, strict=True)
+    nothing = [{"total": 0, "items": []}] * 2
+    for bodies in (
+        {"a": [old, *nothing], "b": [new, *nothing]},
+        {"a": [new, *nothing], "b": [old, *nothing]},
+    ):
+        totals = RULES["/api/v0/overview"].merge(bodies, {})["totals"]
+        assert totals.keys() == Totals.model_fields.keys()
+        assert (totals["received"], totals["moved"]) == (40, 4)
 
 
 def test_overviews_become_one() -> None:

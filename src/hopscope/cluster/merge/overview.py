@@ -58,6 +58,7 @@ def overview(bodies: Bodies, query: Query) -> Any:
 def _totals(bodies: Bodies) -> Item:
     """Sums of the same values as in `summary`."""
     names = {"received": "reports", "received_per_second": "reports_per_second"}
+    back = {of: name for name, of in names.items()}
     parts = {member: body["totals"] for member, (body, *_) in bodies.items()}
     as_summary = {}
     for member, (_, *rest) in bodies.items():
@@ -67,11 +68,11 @@ def _totals(bodies: Bodies) -> Item:
     every = list(parts.values())
     known = [each for each in every if each["values_per_event"]]
     stored = sum(number(each["values"]) / each["values_per_event"] for each in known)
-    more = {
+    return {
+        **{back.get(name, name): value for name, value in merged.items() if name not in ("time", "counters")},
         "packets_dropped": total(every, "packets_dropped"),
         "values_per_event": added(each["values"] for each in every) / stored if stored else None,
     }
-    return {**{name: merged[names.get(name, name)] for name in every[0] if name not in more}, **more}
 
 
 def _points(every: Sequence[Item]) -> Item:

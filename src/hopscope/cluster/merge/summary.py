@@ -8,7 +8,7 @@ from ...present.events import wide
 from .sources import by_source, is_at_most, lost
 from .values import Bodies, Item, Query, added, total
 
-_SUMS = ("reports", "moved", "rejected", "kernel_drops", "events", "values")
+_SUMS = ("reports", "rejected", "kernel_drops", "events", "values")
 _COUNTS = (
     "workers", "flows", "reports_per_second", "lost_per_second", "rejected_per_second", "events_per_second",
 )  # fmt: skip
@@ -36,6 +36,7 @@ def summary(bodies: Bodies, query: Query) -> Any:
         **{name: total(parts, name) for name in _SUMS},
         "lost": wide(max(0, added(part["lost"] for part in parts) - elsewhere)),
         "lost_at_most": any(map(is_at_most, rows)),
+        "moved": wide(added(part.get("moved") for part in parts)),  # members may be older than this value
         "busy_ratio": sum(part["busy_ratio"] * part["workers"] for part in parts) / max(1, workers),
         "ns_per_report": sum(ns * each for ns, each in busy) / rate if rate else None,
         "counters": _counters(parts),

@@ -34,7 +34,7 @@ class Summary(ClusterModel):
     lost: Wide
     lost_at_most: bool = False
     """Whether `lost` is an upper bound, because that of some source is (see `Source`)."""
-    moved: Wide
+    moved: Wide = 0
     """Missing here, but received by other members of the cluster; not included in `lost`."""
     rejected: Wide
     kernel_drops: Wide

@@ -124,7 +124,7 @@ class Totals(Model):
     lost: Wide
     lost_at_most: bool = False
     """Whether `lost` is an upper bound (see `Summary`)."""
-    moved: Wide
+    moved: Wide = 0
     """Received by other members of the cluster (see `Summary`)."""
     lost_per_second: float
     rejected: Wide
