@@ -158,7 +158,7 @@ class Database:
         return zlib.crc32(f"{self._schema}/{name}".encode()) - 2**31
 
     def close(self) -> None:
-        """Release all locks and end the session, which the server notices later."""
+        """Release all locks and end the session; the server may notice its end only later."""
         if self._answers:
             with suppress(LakeError):
                 self.run("SELECT pg_advisory_unlock_all()")
