@@ -17,9 +17,7 @@ from support.waiting import eventually
 
 TOKEN = "correct horse battery"
 GUIDE = Path(__file__).parents[2] / "docs/guides/api.md"
-with socket.create_server(("127.0.0.1", 0)) as _free:
-    PORT = _free.getsockname()[1]
-URL = f"https://hopscope.example:{PORT}"
+URL = "https://hopscope.example"
 _CONFIGURATION = """
 daemon off; worker_processes 1; pid FOLDER/pid; error_log FOLDER/error.log;
 events { worker_connections 64; }
@@ -34,7 +32,7 @@ http {
 @pytest.fixture(params=["kept", "replaced"])
 def proxy(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     """A client of nginx with the guide's configuration, as it is, or with the Host header replaced; only
-    addresses and paths are those of this test.
+    addresses and paths are those of this test. nginx inherits its socket, so that nothing else gets the port.
     """
     nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if nginx is None:
@@ -42,10 +40,12 @@ def proxy(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
         pytest.skip("nginx is not installed")
     found = re.search(r"```nginx\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     assert found
+    listener = socket.create_server(("127.0.0.1", 0))
+    at = f"127.0.0.1:{listener.getsockname()[1]}"
     text = _CONFIGURATION.replace("GUIDE", found[1]).replace("FOLDER", str(tmp_path))
     for guide, here in (
         ("http://127.0.0.1:8080", server.rstrip("/")),
-        ("listen 443 ", f"listen 127.0.0.1:{PORT} "),
+        ("listen 443 ", f"listen {at} "),
         ("/etc/ssl/hopscope.pem", str(tmp_path / "cert.pem")),
         ("/etc/ssl/hopscope.key", str(tmp_path / "key.pem")),
         ("proxy_set_header Host $http_host;", "" if request.param == "replaced" else None),
@@ -75,11 +75,13 @@ def proxy(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
         "-c",
         str(tmp_path / "nginx.conf"),
     ]
-    with subprocess.Popen(command) as process:
+    fd = listener.fileno()
+    with listener, subprocess.Popen(command, pass_fds=[fd], env={**os.environ, "NGINX": f"{fd};"}) as process:
         try:
             headers = {"host": URL.partition("//")[2]}
-            base = f"https://127.0.0.1:{PORT}"
-            with httpx.Client(base_url=base, headers=headers, verify=False, timeout=None) as client:
+            with httpx.Client(
+                base_url=f"https://{at}", headers=headers, verify=False, timeout=None
+            ) as client:
                 eventually(lambda: _answers(client, process), lambda: (tmp_path / "error.log").read_text())
                 yield client
         finally:
