@@ -6,16 +6,12 @@ others have any size until they are stored.  It is some hundred times slower: fo
 
 from __future__ import annotations
 
-import ctypes
-import math
-import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from hopscope.base.kernels.call import ARGUMENTS, RESULT
 from hopscope.base.kernels.plain import SHUFFLED, shuffled
 
 _TOP = (1 << 64) - 1
@@ -110,45 +106,8 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
             return found
         return tuple(map(_result, found)) if isinstance(found, tuple) else _result(found)
 
-    def address(*arguments: Any) -> int:
-        if any(isinstance(each, np.ndarray) and not each.flags.c_contiguous for each in arguments):
-            raise TypeError("items are not adjacent")
-        _calls.append((call, arguments))
-        return len(_calls) - 1
-
-    call.py_func, call.address = function, address  # type: ignore[attr-defined]
+    call.py_func = function  # type: ignore[attr-defined]
     return call
-
-
-_calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-"""Kernels and arguments of every `call.Call`, whose first word is the index here."""
-
-
-def invoke(words: Array) -> bool:
-    """Run a call, with the arguments that its words describe."""
-    function, before = _calls[int(words.raw[0])]
-    values = iter(words.raw[ARGUMENTS:].tolist())
-    arguments: list[Any] = []
-    for argument in before:
-        value = next(values)
-        if isinstance(argument, np.ndarray):
-            shape = [next(values) for _ in argument.shape]
-            length = argument.itemsize * math.prod(shape)
-            octets: Any = (ctypes.c_uint8 * length).from_address(value) if length else bytes(0)
-            value = np.frombuffer(octets, argument.dtype).reshape(shape)
-        arguments.append(value)
-    found = function(*arguments)
-    for at, value in enumerate(found if isinstance(found, tuple) else (found,)):
-        if value is not None:
-            words[RESULT + at] = int(value)
-    return False
-
-
-def recvmmsg(file: Any, messages: Any, count: Any, flags: Any) -> int:
-    """recvmmsg(2)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    got = libc.recvmmsg(int(file), ctypes.c_void_p(int(messages)), int(count), int(flags), None)
-    return -ctypes.get_errno() if got < 0 else int(got)
 
 
 def _result(value: Any) -> Any:
@@ -235,19 +194,14 @@ def install() -> None:
     np.seterr(over="ignore")
     twins = (
         clear, load64, store64, stream128, equal_words, shuffler, comparer, matcher, lowest_bit, highest_bit,
-        invoke, recvmmsg,
     )  # fmt: skip
     hints = ("fence", "order", "order_reads", "prefetch", "prefetch_read")
     functions: dict[str, Any] = {twin.__name__: twin for twin in twins}
     functions |= dict.fromkeys(hints, lambda *_: None)
-    functions |= {
-        "realtime_ns": lambda: _u64(time.time_ns()),
-        "monotonic_ns": lambda: _u64(time.monotonic_ns()),
-    }
     for name in ("be16", "be32", "be64", "mix64", "few", "move"):
         functions[name] = kernel(getattr(jit, name).py_func)
     functions["CAN_SHUFFLE"] = False
     types = {f"U{bits}": _unsigned(bits) for bits in (8, 16, 32)} | {"U64": _u64, "I64": _i64}
-    decorators = dict.fromkeys(("kernel", "inlined", "linked", "uncached"), kernel)
+    decorators = dict.fromkeys(("kernel", "inlined", "uncached"), kernel)
     for name, twin in (functions | types | decorators).items():
         setattr(jit, name, twin)

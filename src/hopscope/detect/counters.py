@@ -520,8 +520,8 @@ def tally_slots(**kernels: Any) -> tuple[Slots, Slots]:
         room, slot, offset, *_ = f"{counter.tally}...".split(".")
         if room in kernels:
             pairs.append((int(getattr(kernels[room], slot)) + int(offset or 0), place))
-    slots, places = zip(*pairs, strict=True)
-    return np.array(slots, np.int64), np.array(places, np.int64)
+    slots, places = np.array(pairs, np.int64).T
+    return slots, places
 
 
 def counters_of(process: str) -> CounterFile:

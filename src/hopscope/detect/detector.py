@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.hash_keys import hash_keys
-from ..base.kernels.call import Call
 from ..settings.detect import DetectSettings
-from ..wire.records import HOP, REPORT, Records, ReportBatch
+from ..wire.records import Records, ReportBatch
 from .counters import COUNTERS, INDEX, tally_slots
 from .flows.tables import alarms_in, open_tables
 from .records import EVENT, HOP_STATE, KEYS, METRICS, NEVER
@@ -80,7 +79,6 @@ class Detector:
         self._tally = np.zeros(event_kernel.TALLY, np.uint64)
         self._settle = settle
         self._settled = (self._tally, *tally_slots(flows=event_kernel), self.counters)
-        self._call: Call | None = None
         self._knobs = np.zeros(event_kernel.KNOBS, np.uint64)
         self._knobs[:KEYS] = hash_keys(secret, KEYS)
         self._knobs[event_kernel.ENABLED] = settings.enabled
@@ -110,49 +108,25 @@ class Detector:
         is exhausted.
         """
         self._read_limits()
-        yield from self._update(batch, 0)
-
-    def call(self) -> Call:
-        """`update_kernel` with the limits in force, for a caller that sets its first three arguments. After a
-        run, the caller adds the tally to the counters, by `settling` or by `resume`.
-        """
-        self._read_limits()
-        if self._call is None:
-            reports, hops = self._readonly(np.zeros(0, REPORT)), self._readonly(np.zeros(0, HOP))
-            self._call = Call(self._kernels.update_kernel, reports, 0, hops, *self._state())
-        return self._call
-
-    def settling(self) -> Call:
-        """`settle` with this detector's tally and counters."""
-        return Call(self._settle, *self._settled)
-
-    def resume(self, batch: ReportBatch, at: int, count: int) -> Iterator[Records]:
-        """Continue after a run of `call` on a batch, which processed `at` reports and wrote `count` events;
-        yields as `update`.
-        """
-        yield from self._block(count)
-        yield from self._update(batch, at)
-
-    def _update(self, batch: ReportBatch, at: int) -> Iterator[Records]:
         reports, hops = self._readonly(batch.reports), self._readonly(batch.hops)
+        at = 0
         while at < len(reports):
-            at, count = self._kernels.update_kernel(reports, at, hops, *self._state())
+            at, count = self._kernels.update_kernel(
+                reports,
+                at,
+                hops,
+                *self._flows,
+                *self._ports,
+                *self._sources,
+                self._limits,
+                self._overrides,
+                self._bounds,
+                self._knobs,
+                self._events,
+                self._tally,
+                *self._scratch,
+            )
             yield from self._block(count)
-
-    def _state(self) -> tuple[npt.NDArray[Any], ...]:
-        """Arguments of `update_kernel` after the reports."""
-        return (
-            *self._flows,
-            *self._ports,
-            *self._sources,
-            self._limits,
-            self._overrides,
-            self._bounds,
-            self._knobs,
-            self._events,
-            self._tally,
-            *self._scratch,
-        )
 
     @property
     def comparison(self) -> Comparison:
@@ -228,6 +202,5 @@ class Detector:
         if not self.settings.enabled:
             change[:] = 0
         self._limits, self._overrides = table.reshape(-1), overrides(nodes)
-        self._call = None
         ports = self._ports[0]
         ports["width"][ports["state"] != 0] = 0

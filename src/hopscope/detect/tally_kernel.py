@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.kernels.jit import U64, linked
+from ..base.kernels.jit import U64, kernel
 
 
-@linked
+@kernel
 def settle(tally: Any, slots: Any, places: Any, counters: Any) -> None:
     """Add `tally[slots[k]]` to `counters[places[k]]` for every k, then clear `tally` (all uint64).
 

@@ -19,7 +19,6 @@ import functools
 import gc
 import hashlib
 import importlib
-import itertools
 import pickle
 import platform
 import sys
@@ -32,7 +31,6 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from llvmlite import ir as code
 from numba.core import bytecode, cgutils, compiler, config, ir, sigutils, typing
 from numba.core import typed_passes as typed
 from numba.core import untyped_passes as untyped
@@ -43,7 +41,6 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
-from numba.np.arrayobj import populate_array
 
 from ..errors import HopscopeError
 from . import frontend as frontend  # replaces functions of Numba
@@ -195,58 +192,6 @@ class EntryLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
         return [environment for environment in found if environment is not None]
 
 
-RESULTS = 3
-"""Number of results for which the words of a call have room."""
-
-
-def _words_name(fndesc: Any) -> str:
-    return f"{fndesc.llvm_cpython_wrapper_name}.words"
-
-
-def _create_words_wrapper(context: Any, library: EntryLibrary, fndesc: Any) -> None:
-    """Make a C function `int (uint64_t *words)` that calls the kernel and returns 0, or else the code of its
-    error. Words: the address of this function, RESULTS results, then the arguments: an array as the address
-    of its first item and its shape.
-    """
-    module = context.create_module("words")
-    word, kinds = code.IntType(64), fndesc.argtypes
-    kernel = code.Function(
-        module, context.call_conv.get_function_type(fndesc.restype, kinds), fndesc.llvm_func_name
-    )
-    signature = code.FunctionType(code.IntType(32), [word.as_pointer()])
-    wrapper = code.Function(module, signature, _words_name(fndesc))
-    builder = code.IRBuilder(wrapper.append_basic_block())
-    places = (builder.gep(wrapper.args[0], [code.Constant(word, at)]) for at in itertools.count(1))
-    results = [next(places) for _ in range(RESULTS)]
-    arguments = []
-    for kind in kinds:
-        value = builder.load(next(places))
-        if not isinstance(kind, numba.types.Array):
-            small = context.get_value_type(kind)
-            arguments.append(builder.trunc(value, small) if small.width < word.width else value)
-            continue
-        array = context.make_array(kind)(context, builder)
-        item = code.Constant(word, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-        shape = [builder.load(next(places)) for _ in range(kind.ndim)]
-        strides = [item]
-        for length in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], length))
-        first = builder.inttoptr(value, array.data.type)
-        populate_array(array, data=first, shape=shape, strides=strides, itemsize=item, meminfo=None)
-        arguments.append(array._getvalue())
-    status, returned = context.call_conv.call_function(builder, kernel, fndesc.restype, kinds, arguments)
-    if isinstance(fndesc.restype, numba.types.BaseTuple):
-        returned = cgutils.unpack_tuple(builder, returned)
-    elif isinstance(fndesc.restype, numba.types.NoneType):
-        returned = []
-    else:
-        returned = [returned]
-    for place, value in zip(results, returned, strict=False):
-        builder.store(builder.zext(value, word) if value.type.width < word.width else value, place)
-    builder.ret(builder.select(status.is_ok, code.Constant(status.code.type, 0), status.code))
-    library.add_ir_module(module)
-
-
 class Inner:
     """A kernel for one set of argument types, in the form that other kernels call."""
 
@@ -269,14 +214,10 @@ def _home(file: str) -> tuple[str | None, bool]:
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
     """A function that is compiled for each set of argument types, as an entry or an inner kernel."""
 
-    def __init__(
-        self, function: Callable[..., Any], options: dict[str, Any], cached: bool, linked: bool = False
-    ) -> None:
-        """`linked`: it has an `address`."""
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], cached: bool) -> None:
         pipeline = KernelCompiler if cached else compiler.Compiler
         super().__init__(function, targetoptions=options, pipeline_class=pipeline)
         self.inner: dict[tuple[Any, ...], Inner] = {}
-        self._linked = linked
         self._folder: str | None = None
         if cached and function.__closure__ is None:
             self._folder, inside = _home(function.__code__.co_filename)
@@ -315,17 +256,6 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
             result = self._load_entry(args) or self._build_entry(args)
             self.add_overload(result)
             return result.entry_point
-
-    def address(self, *arguments: Any) -> int:
-        """Address of the C function that takes arguments of these types as words (`_create_words_wrapper`).
-        Raises TypeError for an array whose items are not adjacent.
-        """
-        kinds = tuple(map(self.typeof_pyval, arguments))
-        if any(isinstance(kind, numba.types.Array) and kind.layout != "C" for kind in kinds):
-            raise TypeError(f"{self.py_func.__qualname__}: the items of an array are not adjacent")
-        self.compile(kinds)
-        result = self.overloads[kinds]
-        return int(result.library.get_pointer_to_function(_words_name(result.fndesc)))
 
     def _flags(self) -> Any:
         flags = compiler.Flags()
@@ -392,8 +322,6 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
             context.create_cpython_wrapper(
                 library, inner.fndesc, inner.environment, None, release_gil=flags.release_gil
             )
-            if self._linked:
-                _create_words_wrapper(context, library, inner.fndesc)
         library.finalize()
         notify("")
         environments = library.environments()
@@ -410,8 +338,6 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         library._set_compiled_object(machine_code)
         library._finalize_final_module()
         library.codegen._engine._defined_symbols.add(fndesc.llvm_cpython_wrapper_name)
-        if self._linked:
-            library.codegen._engine._defined_symbols.add(_words_name(fndesc))
         return self._result(signature, fndesc, environment, library, environments)
 
     def _result(

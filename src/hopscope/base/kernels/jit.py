@@ -55,8 +55,8 @@ def kernel(function: F) -> F:
     return _dispatcher(function)  # type: ignore[return-value,unused-ignore]
 
 
-def _dispatcher(function: Any, cached: bool = True, linked: bool = False, **options: Any) -> Any:
-    dispatcher = KernelDispatcher(function, {**_OPTIONS, **options}, cached, linked)
+def _dispatcher(function: Any, cached: bool = True, **options: Any) -> Any:
+    dispatcher = KernelDispatcher(function, {**_OPTIONS, **options}, cached)
     if cached:
         compiled.append(dispatcher)
     return dispatcher
@@ -65,11 +65,6 @@ def _dispatcher(function: Any, cached: bool = True, linked: bool = False, **opti
 def inlined(function: F) -> F:
     """A `kernel` that is always inlined: for a hot step with arrays, which would make a call expensive."""
     return _dispatcher(function, forceinline=True)  # type: ignore[no-any-return,return-value,unused-ignore]
-
-
-def linked(function: F) -> F:
-    """A `kernel` for a `call.Call`, by which another kernel calls it without being compiled with it."""
-    return _dispatcher(function, linked=True)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def uncached(function: F) -> F:
@@ -533,68 +528,3 @@ def _highest_bit(typingctx: Any, x: Any) -> Any:
 
 
 highest_bit: Any = intrinsic(_highest_bit)
-
-
-def _invoke(typingctx: Any, words: Any) -> Any:
-    """Run the call in `words` (`call.Call`); returns whether it failed: an index was out of bounds."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = context.make_array(signature.args[0])(context, builder, args[0]).data
-        function = ir.FunctionType(ir.IntType(32), [first.type]).as_pointer()
-        status = builder.call(builder.inttoptr(builder.load(first), function), [first])
-        return builder.icmp_unsigned("!=", status, ir.Constant(ir.IntType(32), 0))
-
-    return numba.types.boolean(words), codegen
-
-
-invoke: Any = intrinsic(_invoke)
-
-
-def _clock(clock: int) -> Any:
-    """A function that returns the time of one of Linux's clocks, ns, uint64."""
-
-    def read(typingctx: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            i32, i64 = ir.IntType(32), ir.IntType(64)
-            kind = ir.FunctionType(i32, [i32, i64.as_pointer()])
-            clock_gettime = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
-            parts = cgutils.alloca_once(builder, i64, 2)  # struct timespec
-            builder.call(clock_gettime, [ir.Constant(i32, clock), parts])
-            seconds = builder.load(parts)
-            nanoseconds = builder.load(builder.gep(parts, [ir.Constant(i32, 1)]))
-            return builder.add(builder.mul(seconds, ir.Constant(i64, 1_000_000_000)), nanoseconds)
-
-        return numba.types.uint64(), codegen
-
-    return intrinsic(read)
-
-
-realtime_ns: Any = _clock(0)
-"""`time.time_ns()`."""
-monotonic_ns: Any = _clock(1)
-"""`time.monotonic_ns()`."""
-
-
-def _recvmmsg(typingctx: Any, file: Any, messages: Any, count: Any, flags: Any) -> Any:
-    """recvmmsg(2) with the address of the first message, without a timeout. Returns the number of messages,
-    or minus errno, int64.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        i32, i64 = ir.IntType(32), ir.IntType(64)
-        kind = ir.FunctionType(i32, [i32, i64, i32, i32, i64])
-        function = cgutils.get_or_insert_function(builder.module, kind, "recvmmsg")
-        file, messages, count, flags = args
-        small = [builder.trunc(value, i32) for value in (file, count, flags)]
-        got = builder.call(function, [small[0], messages, *small[1:], ir.Constant(i64, 0)])
-        place = ir.FunctionType(i32.as_pointer(), [])
-        errno = cgutils.get_or_insert_function(builder.module, place, "__errno_location")
-        failed = builder.icmp_signed("<", got, ir.Constant(i32, 0))
-        found = builder.select(failed, builder.neg(builder.load(builder.call(errno, []))), got)
-        return builder.sext(found, i64)
-
-    uint64 = numba.types.uint64
-    return numba.types.int64(uint64, uint64, uint64, uint64), codegen
-
-
-recvmmsg: Any = intrinsic(_recvmmsg)

@@ -42,7 +42,7 @@ def kernel(function: F) -> F:
     return function
 
 
-inlined = linked = kernel
+inlined = kernel
 
 
 def be16(buf: Any, at: int) -> int:

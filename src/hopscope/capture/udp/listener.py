@@ -6,10 +6,12 @@ more than processing a datagram.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import os
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -45,7 +47,8 @@ _HUGE_PAGE = 2 * 1024 * 1024
 _TOUCHED = 16_384
 """Bytes of each message's room that are resident from the start: a page's first touch costs some µs."""
 _ROUNDS = 64
-_GOT, _NEXT = int(Unpack.MESSAGES), int(Unpack.NEXT)
+_MSG_DONTWAIT = 0x40
+_GOT, _NEXT, _AT = int(Unpack.MESSAGES), int(Unpack.NEXT), int(Unpack.AT)
 _COUNTERS = {
     "kernel_drops_total": Unpack.DROPS,
     "denied_frames_total": Unpack.DENIED,
@@ -91,7 +94,7 @@ class UdpListener:
         self._received = 0
         self._wanted = MESSAGES
         self._finished = False
-        self._file = -1
+        self._time_ns = 0
 
     def open(self) -> None:
         """Compile, allocate, then bind, so that no datagram waits meanwhile. Raises CaptureError."""
@@ -108,19 +111,17 @@ class UdpListener:
         self._frames = frames.view()
         self._frames.flags.writeable = False
         self._load(frames)
-        self._receive(self._unpack.words, self._state, self._file, self._address, 0)  # loads it
+        self._describe()
 
     def _load(self, frames: Records) -> None:
         """Set up the kernel function that describes datagrams in `frames`, and its parameters."""
-        from ...base.kernels.call import Call
         from ...base.kernels.jit import readonly
-        from .udp_kernel import receive, unpack
+        from .udp_kernel import unpack
 
         self._allocate(TRAIN_BYTES if self.settings.gro else SINGLE_BYTES)
         self._limit.write_setup(self._setup)
-        self._receive: Callable[..., tuple[int, int, int]] = receive
-        self._unpack = Call(
-            unpack,
+        self._unpack: Callable[..., int] = unpack
+        self._unpacking = (
             self._arena,
             self._bytes,
             self._messages,
@@ -131,8 +132,6 @@ class UdpListener:
             self._limit.buckets,
             self._setup,
             self._state,
-            0,
-            0,
         )
 
     def _bound(self, handle: socket.socket) -> None:
@@ -141,6 +140,16 @@ class UdpListener:
         self._setup[Setup.PORT] = self.port
 
     def _allocate(self, longest: int) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._recvmmsg = libc.recvmmsg
+        self._recvmmsg.argtypes = [
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_uint,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        ]
+        self._recvmmsg.restype = ctypes.c_int
         room = longest + _APART
         size = _HUGE_PAGE + MESSAGES * room
         size += -size % _HUGE_PAGE  # or the kernel would not align it
@@ -185,31 +194,48 @@ class UdpListener:
         """
         words = self._words
         for _ in range(_ROUNDS):  # bounded: a flood of throttled datagrams must not block the caller
-            if self._finished and words[_NEXT] >= words[_GOT]:
+            if words[_NEXT] >= words[_GOT] and not self._fetch():
                 return None
-            count, messages, error = self._receive(
-                self._unpack.words, self._state, self._file, self._address, self._wanted
-            )
+            count = self._describe()
             if count:
-                # as many messages as make one batch: more would leave the cache before it is read
-                self._wanted = min(MESSAGES, max(32, FRAMES * max(messages, 1) // count))
                 first, self._received = self._received, self._received + count
                 return FrameBatch(self._arena, self._frames[:count], first)
-            if error > 0:
-                raise IndexError("index is out of bounds")
-            if not messages:
-                if error not in (0, -errno.EAGAIN, -errno.EINTR):
-                    self._failed(-error)
-                return None
         return None
 
     def finish(self) -> None:
         """Return received frames, and receive no more."""
         self._finished = True
 
+    def _fetch(self) -> int:
+        """One receive call; returns the number of messages."""
+        if self._finished:
+            return 0
+        got = self._recvmmsg(self._file, self._address, self._wanted, _MSG_DONTWAIT, None)
+        if got <= 0:
+            error = ctypes.get_errno()
+            if got == 0 or error in (errno.EAGAIN, errno.EINTR):
+                return 0
+            self._failed(error)
+            return 0
+        words = self._words
+        words[_GOT] = got
+        words[_NEXT] = words[_AT] = 0
+        self._time_ns = time.time_ns()
+        return int(got)
+
     def _failed(self, error: int) -> None:
         """The receive call failed with this errno."""
         raise CaptureError(f"{url(self.settings)}: receiving failed ({os.strerror(error)})")
+
+    def _describe(self) -> int:
+        """Describe received datagrams in `_frames`; returns how many."""
+        before = self._words[_NEXT]
+        count = self._unpack(*self._unpacking, self._time_ns, time.monotonic_ns())
+        # as many messages as make one batch: more would leave the cache before it is read
+        messages = self._words[_NEXT] - before
+        if count:
+            self._wanted = min(MESSAGES, max(32, FRAMES * max(messages, 1) // count))
+        return count
 
     def counts(self) -> dict[str, int]:
         """Datagrams that were not handed over since `open`, by key of `detect.counters.COUNTERS`.

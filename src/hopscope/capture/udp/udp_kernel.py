@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.kernels.jit import (
-    U64,
-    be16,
-    be32,
-    be64,
-    inlined,
-    invoke,
-    kernel,
-    linked,
-    monotonic_ns,
-    realtime_ns,
-    recvmmsg,
-)  # fmt: skip
+from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from ...wire.telemetry.count_kernel import count_reports
 from ..layout import CONTROL_BYTES, NAME_BYTES, Setup, Unpack
 from ..limits_kernel import allowed, take
@@ -27,8 +15,7 @@ _DROPS_SEEN, _DROPS = U64(Unpack.DROPS_SEEN), U64(Unpack.DROPS)
 _DENIED, _LIMITED, _OVERSIZED = U64(Unpack.DENIED), U64(Unpack.LIMITED), U64(Unpack.OVERSIZED)
 _SLOT, _ROOMS, _STRIDE = U64(Setup.SLOT), U64(Setup.ROOMS), U64(Setup.STRIDE)
 _PORT, _INTERVAL = U64(Setup.PORT), U64(Setup.INTERVAL_NS)
-_MSG_TRUNC, _MSG_DONTWAIT = 0x20, U64(0x40)
-_RESULT = U64(1)
+_MSG_TRUNC = 0x20
 _AF_INET = U64(2)
 _PORT_AT = U64(2)  # in sockaddr_in and sockaddr_in6
 _MAPPED = U64(0xFFFF_0000_0000)
@@ -128,7 +115,7 @@ def place(octets: Any, m: Any, length: Any, setup: Any, begins: Any) -> Any:
     return room
 
 
-@linked
+@kernel
 def unpack(arena: Any, octets: Any, messages: Any, names: Any, controls: Any, frames: Any, ranges: Any,
            buckets: Any, setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
     """Describe received datagrams in `frames` until it is full or all are described; returns how many.
@@ -168,27 +155,6 @@ def unpack(arena: Any, octets: Any, messages: Any, names: Any, controls: Any, fr
             message.control_length = CONTROL_BYTES
             message.flags = 0
     return count
-
-
-@kernel
-def receive(words: Any, state: Any, file: Any, messages: Any, wanted: Any) -> Any:
-    """Receive up to `wanted` messages, unless earlier ones are not described yet, and describe them by the
-    call of `unpack` in `words`. `messages` is the address of the first one.
-
-    Returns (frames, described messages, error): minus errno, 1 if an index was out of bounds, or 0.
-    """
-    nothing, last = U64(0), U64(len(words)) - U64(1)
-    if state[_NEXT] >= state[_MESSAGES]:
-        got = recvmmsg(U64(file), U64(messages), U64(wanted), _MSG_DONTWAIT)
-        if got <= 0:
-            return nothing, nothing, got
-        state[_MESSAGES], state[_NEXT], state[_AT] = U64(got), nothing, nothing
-        words[last - U64(1)] = realtime_ns()
-    before = state[_NEXT]
-    words[last] = monotonic_ns()
-    if invoke(words):
-        return nothing, nothing, 1
-    return words[_RESULT], state[_NEXT] - before, 0
 
 
 @kernel

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.kernels.jit import U32, U64, inlined, kernel, linked, order
+from ...base.kernels.jit import U32, U64, inlined, kernel, order
 from ...wire.reasons import Place
 from ...wire.records import Flag
 from . import slow_path_kernel as slow_path
@@ -141,7 +141,7 @@ def steady_reports(
     return total, n, source, True
 
 
-@linked
+@kernel
 def update_kernel(
     reports: Any, start: Any, hops: Any,
     tags: Any, flows: Any, states: Any, pool: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.kernels.jit import U64, linked
+from ...base.kernels.jit import U64, kernel
 from ...detect.tally_kernel import settle
 from ...wire.reasons import Place, Reason
 from ...wire.records import Carried, Mode
@@ -19,7 +19,7 @@ _REASONS, _PLACES = U64(REASONS), U64(PLACES)
 _OWN_HOP, _MX = U64(Carried.OWN_HOP), U64(Mode.MX)
 
 
-@linked
+@kernel
 def count_batch(frames: Any, reports: Any, tally: Any, slots: Any, places: Any, counters: Any) -> Any:
     """Count FRAME and REPORT rows in `counters`; returns (accepted reports, postcards).
 

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...detect.counters import INDEX
-from ...detect.detector import Detector
 from ...detect.distributions.region import Distributions
 from ...detect.evidence.datagrams import BatchDatagrams, DatagramReader, DatagramWriter
 from ...detect.flows.tables import live_flows, set_times
@@ -29,8 +28,6 @@ from ...wire import timing
 from ...wire.dialect import DEFAULT, Clock, Dialect
 from ...wire.reasons import Place, Reason
 from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Records, ReportBatch
-from .chain import Chain
-from .layout import Came
 from .shard import Cause, Shard
 
 if TYPE_CHECKING:
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 END_SECONDS = 6.0
 """How long writing flow records may take at the end; a supervisor waits longer (STOP_SECONDS)."""
 SECOND_NS = 1_000_000_000
-_NOWHERE, _TO_POSTCARDS, _TO_THE_END = int(Came.NOWHERE), int(Came.TO_POSTCARDS), int(Came.TO_THE_END)
 _NO_FRAMES = FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME))
 _COUNTED = ("frames_total", "frame_bytes_total", "reports_total", "packets_total", "hops_total")
 """Counters in the order of the first slots of `count_kernel`."""
@@ -205,14 +201,11 @@ class Steps(ABC):
         accepted, postcards = self._kernel.count_batch(
             self._readonly(frames.frames), self._readonly(batch.reports), *self._counting
         )
-        self._count_other(batch.other, batch.unknown_int)
+        if batch.other or batch.unknown_int:
+            self.count("other_frames_total", batch.other)
+            self.count("unknown_int_packets_total", batch.unknown_int)
         batch.postcards = bool(postcards)
         return int(accepted)
-
-    def _count_other(self, other: int, unknown_int: int) -> None:
-        if other or unknown_int:
-            self.count("other_frames_total", other)
-            self.count("unknown_int_packets_total", unknown_int)
 
 
 def _tallied(kernel: ModuleType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -253,50 +246,6 @@ class Pipeline(Steps):
         self._cause: Cause | None = None
         """The reports in which detection is finding events."""
         self._datagrams, self._holding = datagrams, holding
-        self._chain = None
-        if isinstance(detection, Detector):
-            self._chain = Chain(detection, self._counting, joins=joining is not None)
-
-    def step(
-        self,
-        frames: FrameBatch,
-        dialect: Dialect = DEFAULT,
-        forward: Forward | None = None,
-        source: SourceDecoder | None = None,
-        *,
-        heads: bool = False,
-    ) -> int:
-        """Take frames through all steps: in one compiled call, unless something else needs the reports."""
-        if self._chain is not None and not self._stages and forward is source is None and not heads:
-            accepted = self._take_at_once(frames, dialect)
-            if accepted is not None:
-                return accepted
-        return super().step(frames, dialect, forward, source, heads=heads)
-
-    def _take_at_once(self, frames: FrameBatch, dialect: Dialect) -> int | None:
-        """Take frames by the `Chain`; None: it cannot, and nothing has happened."""
-        begin = time.perf_counter_ns()
-        decoder = self._decoder(dialect)
-        if self._chain is None or not decoder.decodes_ns:
-            return None
-        came, accepted, reports, events, decode_ns = self._chain.take(frames, decoder)
-        if came == _NOWHERE:
-            return None
-        self._dialect = dialect.name
-        self._count_other(*decoder.others)
-        detect_ns = time.perf_counter_ns() - begin - decode_ns
-        if came == _TO_THE_END:
-            self._count_time(decode_ns, detect_ns)
-        elif came == _TO_POSTCARDS:
-            batch = decoder.result(frames)
-            batch.postcards = True
-            self.take(batch, dialect.clock, frames, decode_ns)
-        else:
-            batch = decoder.result(frames)
-            self._cause = batch, BatchDatagrams(frames, self._dialect)
-            self._write(self._chain.detector.resume(batch, reports, events), decode_ns, detect_ns)
-            self._cause = None
-        return accepted
 
     def take(
         self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
@@ -373,11 +322,9 @@ class Pipeline(Steps):
             for stage in self._stages:
                 stage.update(batch, own)
 
-    def _write(self, blocks: Iterable[Records], decode_ns: int = 0, detect_ns: int = 0) -> None:
-        """Write blocks of events as detection finds them; count the time that each step took, in addition to
-        what detection has taken already.
-        """
-        journal_ns = 0
+    def _write(self, blocks: Iterable[Records], decode_ns: int = 0) -> None:
+        """Write blocks of events as detection finds them; count the time that each step took."""
+        detect_ns = journal_ns = 0
         begin = time.perf_counter_ns()
         for events in blocks:
             found = time.perf_counter_ns()
@@ -387,9 +334,6 @@ class Pipeline(Steps):
             begin = time.perf_counter_ns()
             journal_ns += begin - found
         detect_ns += time.perf_counter_ns() - begin
-        self._count_time(decode_ns, detect_ns, journal_ns)
-
-    def _count_time(self, decode_ns: int, detect_ns: int, journal_ns: int = 0) -> None:
         self.count("busy_decode_ns_total", decode_ns)
         self.count("busy_detect_ns_total", detect_ns)
         self.count("busy_journal_ns_total", journal_ns)

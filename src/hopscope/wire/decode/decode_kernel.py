@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.kernels.jit import U64, be16, be32, inlined, kernel, linked
+from ...base.kernels.jit import U64, be16, be32, inlined, kernel
 from .. import rules
 from ..headers import packet_kernel
 from ..headers.packet_kernel import NONE
@@ -238,7 +238,7 @@ def any_frames(
     return stop, index, first, other
 
 
-@linked
+@kernel
 def decode_frames(
     buf: Any,
     frames: Any,

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from ...base.kernels.call import Call
 from ..dialect import DEFAULT, Dialect
-from ..records import FRAME, HOP, REPORT, FrameBatch, Records, ReportBatch
-from ..timing import changes
+from ..records import HOP, REPORT, FrameBatch, Records, ReportBatch
 
 MARGIN = 64
 """Rows of a block in addition to those that the frames of a batch may need."""
@@ -28,8 +25,6 @@ class Decoder:
         from . import decode_kernel, trail_kernel
 
         self.dialect = dialect
-        self.decodes_ns = not changes(dialect.clock)
-        """Whether times need no `timing.apply`."""
         self._kernel = decode_kernel.decode_frames
         self._readonly = readonly
         self._fixed = (dialect.table(), np.zeros(trail_kernel.MEMORY, np.uint64))
@@ -39,7 +34,6 @@ class Decoder:
         self._reports = new_block(frames + MARGIN, REPORT)
         self._hops = new_block(frames * HOPS_PER_FRAME + MARGIN, HOP)
         self._trails = self._no_trails = np.empty((trail_kernel.TRAIL, 0), np.uint64)
-        self._call: Call | None = None
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
         """Reports of all frames. Frames that are not reports are counted in `other`.
@@ -52,7 +46,9 @@ class Decoder:
         kept = self._trails if trails else self._no_trails
         if trails:
             kept[0] = 0
-        self._begin(trails)
+        counts, memory = self._counted, self._memory
+        counts[0] = counts[1] = counts[2] = memory[self._unknown] = 0
+        memory[self._keeps] = trails
         at = _FIRST
         while True:
             at = self._kernel(arena, frames, at, *self._fixed, self._reports, self._hops, kept, self._counts)
@@ -60,43 +56,21 @@ class Decoder:
                 break
             self._grow(int(frames[at]["length"]) // 4 + 2)
             at = np.uint64(at)
-        return self._result(batch, kept)
-
-    def call(self) -> tuple[Call, npt.NDArray[np.uint64]]:
-        """`decode_frames` for a caller that sets its first three arguments, and its `counts`, now 0. If it
-        returns the number of frames, the caller may ask for the `result`.
-        """
-        if self._call is None:
-            inputs = self._readonly(np.zeros(0, np.uint8)), self._readonly(np.zeros(0, FRAME)), _FIRST
-            blocks = self._reports, self._hops, self._no_trails, self._counts
-            self._call = Call(self._kernel, *inputs, *self._fixed, *blocks)
-        self._begin(False)
-        return self._call, self._counts
-
-    @property
-    def others(self) -> tuple[int, int]:
-        """`other` and `unknown_int` of the `result` of a call."""
-        return self._counted[2], self._memory[self._unknown]
-
-    def result(self, batch: FrameBatch) -> ReportBatch:
-        """The reports of a `call`."""
-        return self._result(batch, self._no_trails)
-
-    def _begin(self, trails: bool) -> None:
-        counts, memory = self._counted, self._memory
-        counts[0] = counts[1] = counts[2] = memory[self._unknown] = 0
-        memory[self._keeps] = trails
-
-    def _result(self, batch: FrameBatch, kept: npt.NDArray[np.uint64]) -> ReportBatch:
-        reports, hops, _ = self._counted
-        return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, *self.others, kept)
+        reports, hops, other = counts
+        return ReportBatch(
+            self._reports[:reports],
+            self._hops[:hops],
+            batch.first_packet,
+            other,
+            memory[self._unknown],
+            kept,
+        )
 
     def _grow(self, room: int) -> None:
         """Make room for frames that may each hold `room` reports or hops."""
         reports, hops, _ = self._counted
         self._reports = with_room(self._reports, reports, room)
         self._hops = with_room(self._hops, hops, room)
-        self._call = None
 
 
 def with_room(block: Records, used: int, room: int) -> Records:
