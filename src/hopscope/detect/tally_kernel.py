@@ -1,14 +1,10 @@
 """Adds the tallies of kernels to the counters."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ..base.kernels.jit import U64, kernel
 
 
 @kernel
-def settle(tally: Any, slots: Any, places: Any, counters: Any) -> None:
+def settle(tally, slots, places, counters):
     """Add `tally[slots[k]]` to `counters[places[k]]` for every k, then clear `tally` (all uint64).
 
     A wrapped negative number subtracts. One call takes 1 us; NumPy's `counters[places] += tally[slots]` 3 us,

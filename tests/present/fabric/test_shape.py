@@ -7,6 +7,7 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.fabric.topology import Topology, parse_topology
+from hopscope.present.fabric import shape as shape_module
 from hopscope.present.fabric.places import NONE
 from hopscope.present.fabric.shape import Shape, shape_of
 
@@ -73,26 +74,36 @@ def test_a_pod_and_a_plane_are_named_by_the_number_that_all_names_share() -> Non
 
 
 def test_routers_above_the_core_leave_pods_and_planes() -> None:
-    """Two border routers connect all cores, and two switches elsewhere have no link: the pods of the fat tree
-    are those without them, and so are its planes. `edge-1` is not pod 1, which has more switches.
+    """Two border routers connect all cores, and four switches are elsewhere, two of them linked: the pods of
+    the fat tree are those without them, and so are its planes. `edge-1` is not pod 1, which is larger.
     """
     topology = parse_topology("fat-tree:4")
     names = {switch.node_id: switch.name for switch in topology.switches}
     cores = [node for node, name in names.items() if name.startswith("core")]
-    names |= {91: "edge-1", 92: "edge-9", 93: "border-1", 94: "border-2"}
+    names |= {91: "edge-1", 92: "edge-9", 93: "border-1", 94: "border-2", 95: "edge-lab-7", 96: "agg-lab-7"}
     rows = topology.ports[(topology.ports["switch"] >= 0) & (topology.ports["peer_switch"] >= 0)]
     ids = np.array([switch.node_id for switch in topology.switches], np.int64)
     inner = np.stack([rows["node_id"], ids[rows["peer_switch"]]], axis=1)
-    steps = np.concatenate([inner, [[border, core] for border in (93, 94) for core in cores]])
-    found = shape_of(np.array(sorted(names)), steps.astype(np.int64), {}, Names(names))
+    outer = [[border, core] for border in (93, 94) for core in cores] + [[95, 96]]
+    steps = np.concatenate([inner, outer]).astype(np.int64)
+    found = shape_of(np.array(sorted(names)), steps, {}, Names(names))
     assert found.layers == ("edge", "agg", "core", "border")
-    assert found.pods == ("pod-0", "pod-1", "pod-2", "pod-3", "pod-9", "pod-of-91")
-    assert found.planes == ("plane-1", "plane-2", "plane-of-17", "plane-of-19")
+    assert found.pods == ("pod-0", "pod-1", "pod-2", "pod-3", "pod-7", "pod-9", "pod-of-91")
+    assert found.planes == ("plane-of-17", "plane-of-19", "border")
     alone = shape(topology, named=True)
     assert found.pod[: len(ids)].tolist() == alone.pod.tolist()
-    assert found.plane[: len(ids)].tolist() == [
-        NONE if one == NONE else one + 2 for one in alone.plane.tolist()
-    ]
+    assert found.plane[: len(ids)].tolist() == alone.plane.tolist()
+    assert found.plane[len(ids) :].tolist() == [NONE, NONE, 2, 2, NONE, NONE]
+
+
+def test_a_long_chain_of_switches_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without names, every switch of a chain is a layer, but none below the top can be the core."""
+    searched: list[int] = []
+    parts = shape_module._components
+    monkeypatch.setattr(shape_module, "_components", lambda *given: searched.append(1) or parts(*given))
+    nodes = np.arange(1, 101)
+    found = shape_of(nodes, np.stack([nodes[:-1], nodes[1:]], axis=1), {1: (1, 1)}, Names())
+    assert (len(found.layers), len(searched)) == (100, 2)
 
 
 def test_layers_are_named_by_names_only() -> None:

@@ -1,9 +1,5 @@
 """Converts messages of recvmmsg(2) to frames, and frames to messages of sendmmsg(2); compiled."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, be64, inlined, kernel
 from ...wire.telemetry.count_kernel import count_reports
 from ..layout import CONTROL_BYTES, NAME_BYTES, Setup, Unpack
@@ -30,13 +26,13 @@ _UDP_PAYLOAD = 255
 
 
 @kernel
-def le64(buf: Any, at: Any) -> Any:
+def le64(buf, at):
     """Little-endian 64 bits at index `at` (uint64), as uint64."""
     return le32(buf, at) | le32(buf, at + U64(4)) << U64(32)
 
 
 @inlined
-def control(controls: Any, at: Any, length: Any, state: Any) -> Any:
+def control(controls, at, length, state):
     """Read a message's control messages: count kernel drops, return a train's datagram length or 0."""
     end, segment = at + length, U64(0)
     while at + U64(16) <= end:
@@ -57,7 +53,7 @@ def control(controls: Any, at: Any, length: Any, state: Any) -> Any:
 
 
 @kernel
-def source_of(names: Any, at: Any) -> Any:
+def source_of(names, at):
     """Source address of a sockaddr as (hi, lo); IPv4 as ::ffff:a.b.c.d."""
     if U64(names[at]) == _AF_INET:
         return U64(0), _MAPPED | be32(names, at + U64(4))
@@ -65,8 +61,7 @@ def source_of(names: Any, at: Any) -> Any:
 
 
 @kernel
-def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any, port: Any,
-        time_ns: Any) -> None:  # fmt: skip
+def put(frame, offset, length, hi, lo, source_port, port, time_ns):
     """Fill one FRAME."""
     frame.offset = offset
     frame.time_ns = time_ns
@@ -80,8 +75,9 @@ def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any
 
 
 @inlined
-def split(arena: Any, start: Any, length: Any, at: Any, segment: Any, hi: Any, lo: Any, source_port: Any,
-          count: Any, frames: Any, buckets: Any, setup: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
+def split(
+    arena, start, length, at, segment, hi, lo, source_port, count, frames, buckets, setup, time_ns, now_ns
+):
     """Describe the train of datagrams of `segment` bytes at `start`, from its byte `at` on, while there is
     room. Returns (frames, where the next call continues, datagrams above the rate limit); at the end of the
     train, the second is `length`, or 0 for an empty datagram.
@@ -101,7 +97,7 @@ def split(arena: Any, start: Any, length: Any, at: Any, segment: Any, hi: Any, l
 
 
 @kernel
-def place(octets: Any, m: Any, length: Any, setup: Any, begins: Any) -> Any:
+def place(octets, m, length, setup, begins):
     """Offset of message `m`. One longer than a slot continues in its room, before which there is space for
     what the slot holds; if it `begins`, it is made contiguous there.
     """
@@ -116,8 +112,7 @@ def place(octets: Any, m: Any, length: Any, setup: Any, begins: Any) -> Any:
 
 
 @kernel
-def unpack(arena: Any, octets: Any, messages: Any, names: Any, controls: Any, frames: Any, ranges: Any,
-           buckets: Any, setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
+def unpack(arena, octets, messages, names, controls, frames, ranges, buckets, setup, state, time_ns, now_ns):
     """Describe received datagrams in `frames` until it is full or all are described; returns how many.
     `octets` is the arena, to be written.
 
@@ -158,21 +153,21 @@ def unpack(arena: Any, octets: Any, messages: Any, names: Any, controls: Any, fr
 
 
 @kernel
-def put64(buf: Any, at: Any, value: Any) -> None:
+def put64(buf, at, value):
     """Store 64 bits, little-endian."""
     for i in range(8):
         buf[at + U64(i)] = (value >> U64(8 * i)) & U64(0xFF)
 
 
 @kernel
-def put_be64(buf: Any, at: Any, value: Any) -> None:
+def put_be64(buf, at, value):
     """Store 64 bits, big-endian."""
     for i in range(8):
         buf[at + U64(i)] = (value >> U64(56 - 8 * i)) & U64(0xFF)
 
 
 @kernel
-def put_controls(controls: Any, at: Any, segment: Any, source: Any, hi: Any, lo: Any) -> Any:
+def put_controls(controls, at, segment, source, hi, lo):
     """Write the control messages of a train (`segment` bytes each; 0: none) from a source; their length.
 
     `source` is 0 for none, else 4 or 6. Layouts: cmsg(3), ip(7) IP_PKTINFO, ipv6(7) IPV6_PKTINFO.
@@ -203,7 +198,7 @@ def put_controls(controls: Any, at: Any, segment: Any, source: Any, hi: Any, lo:
 
 
 @kernel
-def train(frames: Any, i: Any, most: Any, by_source: Any) -> Any:
+def train(frames, i, most, by_source):
     """End of the run of frames from `i` that one message may carry: equal lengths, a shorter one last."""
     segment = frames[i].length
     total, j = U64(0), i
@@ -223,8 +218,7 @@ def train(frames: Any, i: Any, most: Any, by_source: Any) -> Any:
 
 
 @kernel
-def plan(base: Any, frames: Any, i: Any, most: Any, source: Any, messages: Any, iovecs: Any,
-         controls: Any, ends: Any) -> Any:  # fmt: skip
+def plan(base, frames, i, most, source, messages, iovecs, controls, ends):
     """Fill `messages` for sendmmsg(2) with trains of at most `most` frames from frame `i` on; their number.
 
     `ends[m]` is the frame after message m. Frames that are adjacent in memory share an iovec.

@@ -16,10 +16,6 @@
 ===================== ==========================================================================
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U32, U64, inlined, kernel, order
 from ...wire.reasons import Place
 from ...wire.records import Flag
@@ -39,7 +35,7 @@ FLAGGED = slow_path.DROPPED | slow_path.CONGESTED
 
 
 @inlined
-def room_for(report: Any) -> Any:
+def room_for(report):
     """Largest number of events that one report can cause.
 
     23 per hop (three events for each of five values, two alarms of each of four replaced rows); 138 of an
@@ -50,10 +46,7 @@ def room_for(report: Any) -> Any:
 
 
 @inlined
-def try_fast_path(
-    reports: Any, i: Any, hops: Any, row: Any, way: Any,
-    tags: Any, flows: Any, states: Any, ports: Any, bounds: Any, knobs: Any,
-) -> Any:  # fmt: skip
+def try_fast_path(reports, i, hops, row, way, tags, flows, states, ports, bounds, knobs):
     """Process report i if it causes no event. Returns the values in it, or 0 if it needs the slow path."""
     r = reports[i]
     count = U64(r.hop_count)
@@ -94,10 +87,9 @@ def try_fast_path(
 
 @kernel
 def steady_reports(
-    reports: Any, start: Any, base: Any, hops: Any,
-    tags: Any, flows: Any, states: Any, ports: Any, sources: Any, source_shares: Any,
-    bounds: Any, knobs: Any, events: Any, n: Any, tally: Any, hashes: Any, source: Any,
-) -> Any:  # fmt: skip
+    reports, start, base, hops, tags, flows, states, ports, sources, source_shares, bounds, knobs, events, n,
+    tally, hashes, source,
+):  # fmt: skip
     """Process reports from `start` up to the first that is not steady; `base` is the first report of the
     batch.
 
@@ -143,12 +135,9 @@ def steady_reports(
 
 @kernel
 def update_kernel(
-    reports: Any, start: Any, hops: Any,
-    tags: Any, flows: Any, states: Any, pool: Any,
-    ports: Any, port_shares: Any, sources: Any, source_shares: Any,
-    limits: Any, overrides: Any, bounds: Any, knobs: Any, events: Any, tally: Any,
-    hashes: Any, path: Any, where: Any, old_hops: Any,
-) -> Any:  # fmt: skip
+    reports, start, hops, tags, flows, states, pool, ports, port_shares, sources, source_shares, limits,
+    overrides, bounds, knobs, events, tally, hashes, path, where, old_hops,
+):  # fmt: skip
     """Process reports from `start` on. Returns (first report not processed, events written).
 
     Stops before a report whose events might not fit. `limits` are METRICS rows for all switches, then

@@ -2,9 +2,9 @@
 
 Layers come from the names of switches (tor, leaf, spine, core …) if these state them, else from distances: a
 switch where paths begin or end is in the lowest layer; the layer of any other switch is its distance to the
-nearest of these. The core is the top layer, or, below routers to the outside, the layer that connects at
-least two parts with more than one switch. A pod is a connected part of the network below the core. A plane is
-a connected part of the core and the layer below it.
+nearest of these. The core is the top layer, or, below routers to the outside, the highest layer that connects
+parts with more than one switch each. A pod is a connected part of the network below the core. A plane is a
+connected part of the core and the layer below it; routers above the core are one more.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Shape:
     pod: Ints
     """Index in `pods`; NONE: in the core or above, or no pods."""
     plane: Ints
-    """Index in `planes`; NONE: below the core."""
+    """Index in `planes`; NONE: below the core. Switches above the core are in the last one."""
     layers: tuple[str, ...]
     """Names of the layers."""
     pods: tuple[str, ...]
@@ -71,14 +71,23 @@ def shape_of(nodes: Ints, steps: Ints, edge: Mapping[int, tuple[int, int]], name
     layer = _by_names(words)
     if layer is None:
         layer = _by_distance(nodes, pairs, edge)
-    core, component = _core(layer, pairs)
-    is_core = layer >= core if core else np.zeros(len(nodes), bool)
-    pod, pods = _named("pod", component, ~is_core, nodes, words)
-    if core < 2 or len(pods) >= (~is_core).sum():
+        core = int(layer.max(initial=0))
+    else:
+        core = _core(layer, pairs)
+    layers = _layer_names(layer, words)
+    below = (layer < core) | (core == 0)
+    component = _components(len(nodes), pairs[below[pairs].all(axis=1)])
+    pod, pods = _named("pod", component, below, nodes, words)
+    if core < 2 or len(pods) >= below.sum():
         pod, pods = np.full(len(nodes), NONE), ()
     upper = ((layer[pairs] == core) | (layer[pairs] == core - 1)).all(axis=1)
-    plane, planes = _named("plane", _components(len(nodes), pairs[upper]), is_core, nodes, words)
-    return Shape(nodes, layer, pod, plane, _layer_names(layer, words), pods, planes)
+    plane, planes = _named(
+        "plane", _components(len(nodes), pairs[upper]), ~below & (layer == core), nodes, words
+    )
+    if core < len(layers) - 1:
+        plane[layer > core] = len(planes)
+        planes += (" and ".join(layers[core + 1 :]),)
+    return Shape(nodes, layer, pod, plane, layers, pods, planes)
 
 
 def _by_names(words: list[list[str]]) -> Ints | None:
@@ -108,14 +117,16 @@ def _by_distance(nodes: Ints, pairs: Ints, edge: Mapping[int, tuple[int, int]]) 
     return layer
 
 
-def _core(layer: Ints, pairs: Ints) -> tuple[int, Ints]:
-    """Layer of the core, and the components of the network below it."""
-    top = int(layer.max(initial=0))
+def _core(layer: Ints, pairs: Ints) -> int:
+    """The highest layer that connects at least two parts with more than one switch; else the top layer."""
+    top, count = int(layer.max(initial=0)), len(layer)
     for core in range(top, 1, -1):
-        component = _components(len(layer), pairs[(layer[pairs] < core).all(axis=1)])
-        if (np.bincount(component) > 1).sum() > 1:
-            return core, component
-    return top, _components(len(layer), pairs[(layer[pairs] < top).all(axis=1)])
+        part = _components(count, pairs[(layer[pairs] < core).all(axis=1)])
+        whole = _components(count, pairs[(layer[pairs] <= core).all(axis=1)])
+        parts = np.flatnonzero(np.bincount(part, minlength=count) > 1)
+        if len(np.unique(whole[parts])) < len(parts):
+            return core
+    return top
 
 
 def _components(count: int, pairs: Ints) -> Ints:

@@ -1,9 +1,5 @@
 """Counts the contents of a decoded batch in one pass."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, kernel
 from ...detect.tally_kernel import settle
 from ...wire.reasons import Place, Reason
@@ -20,7 +16,7 @@ _OWN_HOP, _MX = U64(Carried.OWN_HOP), U64(Mode.MX)
 
 
 @kernel
-def count_batch(frames: Any, reports: Any, tally: Any, slots: Any, places: Any, counters: Any) -> Any:
+def count_batch(frames, reports, tally, slots, places, counters):
     """Count FRAME and REPORT rows in `counters`; returns (accepted reports, postcards).
 
     `tally` is uint64 [TALLY], all 0 before and after; `slots` and `places` as for `settle`. A postcard has

@@ -1,9 +1,5 @@
 """The decoder: frames to REPORT and HOP rows. `decoder` runs it compiled, `plain` uncompiled."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ...base.kernels.jit import U64, be16, be32, inlined, kernel
 from .. import rules
 from ..headers import packet_kernel
@@ -47,19 +43,7 @@ UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
 
 @inlined
-def payload(
-    buf: Any,
-    origin: Any,
-    at: Any,
-    end: Any,
-    announced: Any,
-    reports: Any,
-    index: Any,
-    table: Any,
-    plans: Any,
-    hops: Any,
-    first: Any,
-) -> Any:
+def payload(buf, origin, at, end, announced, reports, index, table, plans, hops, first):
     """Read a datagram's payload; row `index` is begun. Returns the next free rows of `reports` and `hops`."""
     row = reports[index]
     if at >= end:
@@ -81,7 +65,7 @@ def payload(
 
 
 @inlined
-def datagram(buf: Any, start: Any, end: Any, bound: Any, version: Any, table: Any) -> Any:
+def datagram(buf, start, end, bound, version, table):
     """The results of `outer` for the IP packet at `start`, then, for a packet that is not a report, the
     offset after its headers, the end of its contents, and what begins there. `bound`: end of what encloses
     the packet.
@@ -115,7 +99,7 @@ def datagram(buf: Any, start: Any, end: Any, bound: Any, version: Any, table: An
 
 
 @kernel
-def enclosed(buf: Any, at: Any, end: Any, bound: Any, here: Any, table: Any) -> Any:
+def enclosed(buf, at, end, bound, here, table):
     """`outer` for the contents of a tunnel: `here` begins at `at`; `bound` is its end by the lengths around
     it.
     """
@@ -141,7 +125,7 @@ def enclosed(buf: Any, at: Any, end: Any, bound: Any, here: Any, table: Any) -> 
 
 
 @inlined
-def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
+def outer(buf, at, end, link, table):
     """(verdict, offset, end, announced, source high, source low) of a captured frame.
 
     The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise the code of a rejected
@@ -165,7 +149,7 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
 
 
 @inlined
-def is_usual_packet(buf: Any, at: Any, end: Any, table: Any) -> Any:
+def is_usual_packet(buf, at, end, table):
     """Whether an Ethernet frame is certainly not a report: IPv4 without options, to a UDP port that is
     neither a collector's nor a tunnel's. `outer` finds the same, but takes 2 ns longer.
     """
@@ -178,19 +162,7 @@ def is_usual_packet(buf: Any, at: Any, end: Any, table: Any) -> Any:
 
 
 @inlined
-def any_frames(
-    buf: Any,
-    frames: Any,
-    start: Any,
-    stop: Any,
-    table: Any,
-    plans: Any,
-    reports: Any,
-    index: Any,
-    hops: Any,
-    first: Any,
-    trails: Any,
-) -> Any:
+def any_frames(buf, frames, start, stop, table, plans, reports, index, hops, first, trails):
     """Decode frames from `start` to before `stop`, or to the first frame for which a block has no room.
 
     Returns (that frame, next free rows of `reports` and `hops`, number of frames that are not reports).
@@ -239,17 +211,7 @@ def any_frames(
 
 
 @kernel
-def decode_frames(
-    buf: Any,
-    frames: Any,
-    start: Any,
-    table: Any,
-    plans: Any,
-    reports: Any,
-    hops: Any,
-    trails: Any,
-    counts: Any,
-) -> Any:
+def decode_frames(buf, frames, start, table, plans, reports, hops, trails, counts):
     """Decode frames from `start` on; returns the frame to continue with if a block is nearly full, else the
     number of frames.
 
