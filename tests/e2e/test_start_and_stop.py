@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from hopscope.base.process.control_client import ControlError, request
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.detect.counters import INDEX
 from hopscope.history.query import History
+from hopscope.memory.data_folder import DataFolder
 from hopscope.present.collector_state import CollectorState
+from hopscope.runtime.pipeline.lost_alarms import end_alarms
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
 from support.servers.service_manager import ServiceManager
@@ -203,6 +206,47 @@ def test_children_end_with_a_killed_supervisor(collector: Callable[..., Any]) ->
     eventually(lambda: not any(_runs(pid) for pid in pids))
     one.start()
     assert one.stop() == 0
+
+
+def test_alarms_of_a_killed_collector_end(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
+    """At the next start, also if it ended itself because its worker was killed again and again."""
+    limits = "detect.thresholds.hop_latency"
+    one = collector("--no-serve", "--set", f"{limits}.raise_above=500000", "--set", f"{limits}.clear_below=1")
+    reports = load().batch(1)
+    reports.hops["hop_latency"] = 900_000
+
+    def kinds() -> list[str]:
+        with History(one.data) as history:
+            return [str(kind) for kind in history.events(metrics=["hop_latency"], order="sequence")["kind"]]
+
+    def raised(before: int) -> bool:
+        sender.send(encode_reports(reports, link=Link.UDP_PAYLOAD))
+        return kinds()[before:].count("raised") == 3
+
+    one.start()
+    with closing(UdpSender("127.0.0.1", one.port)) as sender:
+        eventually(lambda: raised(0))
+    one.kill_all()
+    one.start()
+    assert "3 alarms ended, because the collector was killed" in one.said()
+    before = kinds()
+    assert before.count("cleared") == 3
+    with closing(UdpSender("127.0.0.1", one.port)) as sender:
+        eventually(lambda: raised(len(before)))
+    dead: set[int] = set()
+    while one.process.poll() is None:
+        with suppress(ControlError):
+            pid = one.status()["worker-0"]["pid"]
+            if pid and pid not in dead:
+                dead.add(pid)
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    assert len(dead) == 5
+    assert one.process.returncode == 2
+    assert kinds().count("cleared") == 3
+    with DataFolder(one.data) as folder:
+        end_alarms(folder, queue_by_port=True)
+    assert kinds()[len(before) :].count("cleared") == 3
 
 
 def test_a_stop_while_kernels_compile_is_quick(collector: Callable[..., Any], tmp_path: Path) -> None:

@@ -131,23 +131,27 @@ def test_a_folder_that_was_deleted_gives_nothing_to_its_successor(tmp_path: Path
     assert not rescued
 
 
-def test_a_reboot_is_told_from_an_end(tmp_path: Path) -> None:
-    """After a reboot, which deletes the regions, the folder is rescued without them; after an end, not."""
-    rescued: list[tuple[Path, Path]] = []
-
-    def note(data: Path, regions: Path) -> list[Path]:
-        rescued.append((data, regions))
-        return []
-
-    killed = DataFolder(tmp_path / "data", tmp_path, note)
+@pytest.mark.parametrize("regions", ["whole", "deleted", "of another user"])
+def test_a_crash_is_told_from_an_end(tmp_path: Path, regions: str) -> None:
+    """Also after a reboot, which deletes the regions, and if the collector is started again as another user:
+    alarms are left, for each start until they have been ended; not after an end.
+    """
+    if regions == "of another user" and os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    killed = DataFolder(tmp_path / "data", tmp_path)
     killed.acquire()
-    shutil.rmtree(killed.regions)
+    assert not killed.alarms_left
+    if regions == "deleted":
+        shutil.rmtree(killed.regions)
+    elif regions == "of another user":
+        os.chown(killed.regions, 65534, 65534)
     for descriptor in killed.locks:
         os.close(descriptor)
-    for _ in range(2):
-        with DataFolder(tmp_path / "data", tmp_path, note):
-            pass
-        assert rescued == [(killed.path, killed.regions)]
+    for left, fails in ((True, True), (True, False), (False, False)):
+        with DataFolder(tmp_path / "data", tmp_path) as folder:
+            assert folder.alarms_left == left
+            folder.alarms_left = fails
+        assert not folder.regions.exists()
 
 
 def test_other_users_cannot_read_data(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +224,7 @@ def test_no_number_is_used_twice_after_all_was_killed(tmp_path: Path, disk: Disk
     """
     data, shared = tmp_path / "data", tmp_path / "shared"
     shared.mkdir()
-    rescue = partial(keep_leftovers, queue_by_port=True)
-    with DataFolder(data, shared, rescue) as folder:
+    with DataFolder(data, shared, keep_leftovers) as folder:
         path = folder.regions / "worker-0.events"
         ring = resume_ring(path, EVENT, CAPACITY, EVENT_VERSION)
         journal = JournalWriter(data, 0)
@@ -240,11 +238,11 @@ def test_no_number_is_used_twice_after_all_was_killed(tmp_path: Path, disk: Disk
     shutil.copytree(killed, folder.regions)
     (data / "regions").symlink_to(folder.regions)
     for _ in range(2):
-        with DataFolder(data, shared, rescue) as folder:
+        with DataFolder(data, shared, keep_leftovers) as folder:
             assert folder.events_wait
             assert [path.name for path in folder.regions.iterdir()] == ["worker-0.events"]
     disk.full = False
-    with DataFolder(data, shared, rescue) as folder:
+    with DataFolder(data, shared, keep_leftovers) as folder:
         assert not folder.events_wait
         assert list(folder.regions.iterdir()) == []
         assert read_journals(data)["value"].tolist() == list(range(15))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from hopscope.base.names import Names
 from hopscope.detect.records import ClearReason, Kind, Metric
@@ -13,6 +16,7 @@ from hopscope.export.alerts.alarms import Alarms
 from hopscope.history.errors import HistoryError
 from hopscope.history.files.journal_file import read_journals
 from hopscope.history.writing.journal import JournalWriter
+from hopscope.memory.data_folder import DataFolder
 from hopscope.present import alarms
 from hopscope.runtime.pipeline.lost_alarms import end_alarms
 from hopscope.settings.destinations.alerts.common import AlertSettings
@@ -23,7 +27,7 @@ RAISED, CLEARED = Kind.RAISED, Kind.CLEARED
 
 
 @pytest.fixture
-def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataFolder]:
     """The folder of a killed collector of two shards, with four open alarms: two queues of shard 0, one flow
     at a hop in shard 0, and a queue of shard 1. Its clock stopped ten seconds after the first event.
     """
@@ -40,20 +44,32 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         event(Kind.SILENT, 7),
         event(Kind.CHANGE, 10),
     )
-    for shard, events in ((0, ours), (1, joined(event(RAISED, 3, port=1)))):
-        for part in ("journal", "segments"):
-            (tmp_path / part).mkdir(exist_ok=True)
-        with JournalWriter(tmp_path, shard) as journal:
-            journal.append(events)
-    return tmp_path
+    with DataFolder(tmp_path / "data", tmp_path) as folder:
+        folder.alarms_left = True
+        for shard, events in ((0, ours), (1, joined(event(RAISED, 3, port=1)))):
+            with JournalWriter(folder.path, shard) as journal:
+                journal.append(events)
+        yield folder
 
 
-def test_each_open_alarm_ends_once(killed: Path) -> None:
-    """By hand: shards, places and numbers of the ends, at the time of the newest event; but once."""
-    lines: list[str] = []
-    for _ in range(2):
-        end_alarms(killed, True, lines.append)
-        events = read_journals(killed)
+def ended(folder: DataFolder) -> list[str]:
+    """End the alarms; returns the lines that are logged."""
+    with structlog.testing.capture_logs() as lines:
+        end_alarms(folder, True)
+    return [line["event"] for line in lines]
+
+
+def test_each_open_alarm_ends_once(killed: DataFolder) -> None:
+    """By hand: shards, places and numbers of the ends, at the time of the newest event; but once. None ends
+    after a collector that ended by itself.
+    """
+    killed.alarms_left = False
+    assert ended(killed) == []
+    for lines in (["4 alarms ended, because the collector was killed"], []):
+        killed.alarms_left = True
+        assert ended(killed)[1:] == lines
+        assert not killed.alarms_left
+        events = read_journals(killed.path)
         ends = events[events["reason"] == ClearReason.STOPPED]
         assert set(ends["time_ns"].tolist()) == {START_NS + 10 * SECOND}
         assert set(ends["kind"].tolist()) == {CLEARED}
@@ -63,10 +79,25 @@ def test_each_open_alarm_ends_once(killed: Path) -> None:
             (0, 11, Metric.HOP_LATENCY, 2, 2),
             (1, 1, Metric.QUEUE_OCCUPANCY, 1, 0),
         ]
-    assert lines == ["4 alarms ended, because the collector was killed"]
 
 
-def test_destinations_end_their_alerts(killed: Path) -> None:
+def test_no_alarm_ends_in_the_future(killed: DataFolder) -> None:
+    """If the clock of the killed collector was ahead, ends are not later than this clock, unless the alarm
+    itself is.
+    """
+    second = (time.time_ns() - START_NS) // SECOND + 3600
+    with JournalWriter(killed.path, 0) as journal:
+        journal.append(joined(event(RAISED, second, port=3), event(Kind.CHANGE, second + 1)))
+    ended(killed)
+    events = read_journals(killed.path)
+    ends = events[events["reason"] == ClearReason.STOPPED]
+    late = ends["port"] == 3
+    assert ends["time_ns"][late].tolist() == [START_NS + second * SECOND]
+    assert ends["time_ns"][~late].min() > START_NS + 10 * SECOND
+    assert ends["time_ns"][~late].max() <= time.time_ns()
+
+
+def test_destinations_end_their_alerts(killed: DataFolder) -> None:
     """A destination sends the ends of alerts whose beginnings it sent; that of a silent source stays open."""
     followed, numbers = (
         Alarms(AlertSettings(kind="x"), Names(), "me", True),
@@ -74,7 +105,7 @@ def test_destinations_end_their_alerts(killed: Path) -> None:
     )
 
     def taken() -> list[tuple[str, str]]:
-        events = read_journals(killed)
+        events = read_journals(killed.path)
         found = []
         for shard, first in enumerate(numbers):
             ours = events[(events["shard"] == shard) & (events["sequence"] >= first)]
@@ -83,20 +114,33 @@ def test_destinations_end_their_alerts(killed: Path) -> None:
         return found
 
     before = taken()
-    ended = {alarm for kind, alarm in before if kind == "cleared"}
+    over = {alarm for kind, alarm in before if kind == "cleared"}
     begun = {alarm for kind, alarm in before if kind == "raised"}
-    end_alarms(killed, True, lambda _: None)
-    assert sorted(taken()) == sorted(("cleared", alarm) for alarm in begun - ended)
+    ended(killed)
+    assert sorted(taken()) == sorted(("cleared", alarm) for alarm in begun - over)
     assert [alarm.alert["kind"] for alarm in followed] == ["silent"]
 
 
-def test_a_damaged_history_does_not_hinder_the_start(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said that alarms do not end."""
+def test_the_next_start_ends_what_this_one_cannot(
+    killed: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A history that cannot be read, or a shard that cannot be written, does not prevent the start, and other
+    shards are written. A log line says so, and a later start writes the rest.
+    """
 
     def fail(*_: object) -> None:
         raise HistoryError("damaged")
 
-    monkeypatch.setattr(alarms, "open_in_history", fail)
-    lines: list[str] = []
-    end_alarms(killed, True, lines.append)
-    assert lines == ["damaged: alarms that were open when the collector was killed do not end"]
+    with monkeypatch.context() as patch:
+        patch.setattr(alarms, "open_in_history", fail)
+        assert "the next start tries again" in ended(killed)[-1]
+    assert killed.alarms_left
+    with JournalWriter(killed.path, 0):
+        failed, partly = ended(killed)[1:]
+    assert "the next start tries again" in failed
+    assert partly == "1 alarm ended, because the collector was killed"
+    killed.close()
+    with DataFolder(killed.path, killed.regions.parent) as following:
+        assert ended(following)[1:] == ["3 alarms ended, because the collector was killed"]
+    with DataFolder(killed.path, killed.regions.parent) as following:
+        assert ended(following) == []

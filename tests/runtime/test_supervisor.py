@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from hopscope.base.process.affinity import allowed
+from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.processes import fork_server
 from hopscope.runtime.supervisor.managed_process import (
     EXITS_SECONDS,
@@ -79,6 +81,33 @@ def test_a_receiver_that_keeps_ending_ends_the_program(tmp_path: Path) -> None:
         with pytest.raises(CollectorError, match=rf"^{role}: ended with 7 \(5 times in a minute\)$"):
             end(supervisor, managed)
         supervisor.stop()
+
+
+def test_a_receiver_that_died_leaves_alarms(tmp_path: Path) -> None:
+    """If it ends the collector, waits for its restart, or has been restarted but is not ready again when the
+    collector is stopped, the next start ends its alarms; not if it is ready, or if it never collected.
+    """
+    settings = Settings(data=tmp_path / "data", regions=tmp_path)
+    for exits, ready, collecting, left in (
+        (MAX_EXITS, False, True, True),
+        (1, False, True, True),
+        (1, True, True, False),
+        (1, False, False, False),
+        (0, True, True, False),
+    ):
+        supervisor, managed = Supervisor(settings), ManagedProcess("worker-0", "worker", ready=True)
+        supervisor.folder.acquire()
+        assert (supervisor.folder.path / "regions").is_symlink()
+        supervisor.processes.all.append(managed)
+        supervisor._collecting = collecting
+        with suppress(CollectorError):
+            for _ in range(exits):
+                end(supervisor, managed)
+        managed.ready = ready
+        supervisor.stop()
+        with DataFolder(settings.data, tmp_path) as following:
+            assert following.alarms_left == left
+            following.alarms_left = False
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,16 @@ class DataFolder:
         """The folder of regions; `acquire` chooses another name if this one is in use."""
         self._rescue = rescue
         """Called with the data folder and its regions if the last collector was killed, before its regions
-        are deleted, or after a reboot, which deleted them; returns files that must be kept.
+        are deleted; returns files that must be kept.
         """
         self.events_wait = False
-        """Whether rings have events that could not be written to disk; if so, `close` keeps the rings."""
+        """Whether rings may have events that are not on disk; if so, `close` keeps the rings, and the link to
+        them.
+        """
+        self.alarms_left = False
+        """Whether the last collector was killed, so that history may have alarms that nothing ends. Unless
+        this is reset, `close` keeps the link `regions`, by which the next `acquire` sees it, too.
+        """
         self.lock = -1
         """Descriptor of the lock, which child processes inherit."""
         self._started_ns = time.time_ns()
@@ -181,14 +187,14 @@ class DataFolder:
             )
 
     def _make_regions(self) -> None:
+        link = self.path / "regions"
+        self.alarms_left = link.is_symlink()
         previous = self._previous_regions()
         owned = [folder for folder in {previous, self.regions} if folder is not None and _is_own(folder)]
         used = [folder for folder in owned if _in_use(folder)]
         for folder in owned:
             if folder not in used and self._empty(folder, rescue=folder == previous):
                 self.regions, self.events_wait = folder, True
-        if previous is not None and self._rescue and not previous.exists():
-            self._rescue(self.path, previous)
         try:
             self.regions.parent.mkdir(parents=True, exist_ok=True)
             if not _is_own(self.regions):  # it may be missing, or made by another user
@@ -202,7 +208,6 @@ class DataFolder:
             ) from error
         self._regions_lock = os.open(self.regions, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         _lock(self._regions_lock)
-        link = self.path / "regions"
         draft = self.path / f".regions.{os.getpid()}"
         draft.unlink(missing_ok=True)
         draft.symlink_to(self.regions)
@@ -290,8 +295,9 @@ class DataFolder:
                 raise FolderError(f"{path}: {error.strerror}") from error
 
     def close(self, *, left: bool = False) -> None:
-        """Delete the shared memory, except rings if `events_wait`, and release the lock. `left`: leave the
-        shared memory, because another process has adopted the folder.
+        """Delete the shared memory, except rings if `events_wait`; delete the link to it, unless
+        `events_wait` or `alarms_left`; and release the lock. `left`: leave the shared memory, because another
+        process has adopted the folder.
         """
         if self.lock < 0:
             return
@@ -304,7 +310,8 @@ class DataFolder:
             shutil.rmtree(self.regions, ignore_errors=True)
             with suppress(OSError):
                 link = self.path / "regions"
-                if link.readlink() == self.regions:  # not that of another data folder, moved here meanwhile
+                # it may be that of another data folder, moved here meanwhile
+                if link.readlink() == self.regions and not self.alarms_left:
                     link.unlink()
         if self._regions_lock >= 0:  # before the other lock, whose next owner must find these regions free
             os.close(self._regions_lock)

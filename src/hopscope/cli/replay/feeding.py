@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
@@ -54,6 +53,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     """
     from ...memory.data_folder import DataFolder
     from ...present.events import continues, event_object, long_paths
+    from ...runtime.pipeline.lost_alarms import end_alarms
     from ...runtime.pipeline.mode import pipeline_of
     from ...runtime.pipeline.shard import Shard, keep_leftovers
     from ...wire.records import Records
@@ -80,10 +80,10 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     if any((data / "segments").glob("*.parquet")):
         print(f"hopscope: {data} has a history already: events are added to it", file=sys.stderr)
     reject_later(data)
-    rescue = partial(keep_leftovers, queue_by_port=settings.detect.queue_by_port)
-    with DataFolder(data, settings.regions, rescue) as folder:
+    with DataFolder(data, settings.regions, keep_leftovers) as folder:
         if folder.events_wait:
             raise HistoryError(f"{data}: its disk does not take the events of the collector that ran before")
+        end_alarms(folder, settings.detect.queue_by_port)
         named = None if settings.names is None else str(settings.names.absolute())
         folder.write_owner(events=EVENT_VERSION, names=named)
         pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, on_events=on_events))

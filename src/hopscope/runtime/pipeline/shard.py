@@ -19,7 +19,6 @@ from ...settings.history import HistorySettings
 from ...wire.records import Records, ReportBatch
 from .event_writer import EventWriter, store_leftovers
 from .full_tables import FullTables
-from .lost_alarms import end_alarms
 
 Cause = tuple[ReportBatch, Datagrams]
 """Reports, and the datagrams that they came in."""
@@ -133,10 +132,9 @@ def open_journal(
     )
 
 
-def keep_leftovers(folder: Path, regions: Path, *, queue_by_port: bool) -> list[Path]:
-    """Write into history what a killed collector left in memory (events that waited for the disk, and
-    distributions), and end its alarms. Imports DuckDB. Returns the rings whose events the disk does not
-    accept.
+def keep_leftovers(folder: Path, regions: Path) -> list[Path]:
+    """Write into history what a killed collector left in memory: events that waited for the disk, and
+    distributions. Imports DuckDB for the latter. Returns the rings whose events the disk does not accept.
     """
     warn = log.logger("history").warning
     kept = store_leftovers(folder, regions, warn)
@@ -145,6 +143,4 @@ def keep_leftovers(folder: Path, regions: Path, *, queue_by_port: bool) -> list[
         from ...history.writing.periods import take_leftovers
 
         take_leftovers(folder, regions, warn)
-    if not kept:
-        end_alarms(folder, queue_by_port, warn)
     return kept

@@ -88,7 +88,7 @@ class ManagedProcess:
         if status == -signal.SIGKILL and memory_kills() > self.memory_kills:
             ended += ", as memory ran out: Linux killed a process"
         self.last_error = self.error or ended
-        self.process, self.warm = None, False
+        self.process, self.ready, self.warm = None, False, False
         self.exits.append(now)
         while now - self.exits[0] > EXITS_SECONDS:
             self.exits.popleft()
@@ -96,6 +96,11 @@ class ManagedProcess:
         pause = STOPPED_SECONDS if self.stopped else min(MAX_PAUSE_SECONDS, 0.1 * 2 ** (len(self.exits) - 1))
         self.due = now + pause
         return pause
+
+    @property
+    def has_lost_alarms(self) -> bool:
+        """Whether it received frames and ended without ending its alarms, and no successor is ready yet."""
+        return self.role in RECEIVING and bool(self.exits) and not self.ready
 
     @property
     def exits_text(self) -> str:

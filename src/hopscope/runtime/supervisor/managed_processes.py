@@ -277,13 +277,14 @@ class ManagedProcesses:
         try:
             managed.process.wait(max(0.1, until - time.monotonic()))
         except TimeoutExpired:
-            self._folder.events_wait = True
             self._kill(managed)
             managed.process.wait()
         while managed.channel is not None and self._receive(managed):
             pass
         if managed.error:
             self._log.warning("ended with an error", process=managed.name, reason=managed.error)
+        if managed.process.returncode:
+            managed.exited(time.monotonic())
         managed.process = None
 
     def _kill(self, managed: ManagedProcess) -> None:

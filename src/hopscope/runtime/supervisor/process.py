@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from ...memory.private_file import HASH_SECRET, hash_secret
 from ...settings.collector import Settings
 from ...settings.source import url
 from ..labels.process import listen_settings
+from ..pipeline.lost_alarms import end_alarms
 from ..pipeline.mode import mode_of
 from ..pipeline.shard import keep_leftovers
 from ..processes import fork_server
@@ -78,8 +78,7 @@ class Supervisor:
         """Stamps of the files as the processes have read them."""
         self._inherits = take_over
         self._collecting = False
-        rescue = partial(keep_leftovers, queue_by_port=settings.detect.queue_by_port)
-        self.folder = DataFolder(settings.data, settings.regions, rescue)
+        self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
         """Address of the console and the API on this machine, once started."""
         self.bound: str | None = None
@@ -115,6 +114,7 @@ class Supervisor:
                 self.folder.remove_orphans(self._log.warning)
                 if not self.folder.events_wait:
                     reserve_numbers(self.folder.path, self.settings, self._log.warning)
+                    end_alarms(self.folder, self.settings.detect.queue_by_port)
             if self._clock.problem:
                 self._log.warning(self._clock.problem)
             if not hash_secret(self.folder.path):
@@ -264,9 +264,9 @@ class Supervisor:
             self.processes.end(role, released=heir is not None)
         if self.folder.lock >= 0:
             self.last_counters = self.counters()
-            self.folder.events_wait |= any(
-                self.last_counters[key] for key in ("journal_waiting_events", "label_waiting_events")
-            )
+            waiting = (self.last_counters[key] for key in ("journal_waiting_events", "label_waiting_events"))
+            lost = (self._collecting and managed.has_lost_alarms for managed in self.processes)
+            self.folder.events_wait |= any(waiting) or any(lost)
         self._control.close()
         for managed in self.processes:
             for listener in managed.sockets:
