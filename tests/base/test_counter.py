@@ -41,8 +41,8 @@ def test_all_bound_counters_are_read() -> None:
         Counter("late_total", "", of="table.late"),
         Counter("events_total", ""),
         Counter("redis_total", "", of="redis.total"),
-        *family("refused_total", "", "reason", {"bad_length": 0, "cut": 1}, of="refused"),
-        *family("socket_total", "", "by", ("denied",), of="socket.counts"),
+        *family("refused_total", "", "reason", {"bad_length": 0, "cut": 1}, of="refused.{}"),
+        *family("socket_total", "", "by", ("denied",), of="socket.counts.{}"),
         Counter("again_total", "", of="table.late"),
     )
     assert Sources(counters).read(OWNER) == {0: 3, 3: 5, 4: 6, 5: 4, 6: 3}

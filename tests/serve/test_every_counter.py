@@ -83,6 +83,13 @@ def test_every_declared_counter_is_exported(
     assert missing == []
 
 
+def test_no_two_counters_of_a_process_have_one_source() -> None:
+    """As those of a family would whose source does not contain `{}`."""
+    for _, file in FILES:
+        found = [source for counter in file.counters if (source := counter.of or counter.tally)]
+        assert len(found) == len(set(found)), file.name
+
+
 def test_every_counter_of_exports_is_exported(samples: list[tuple[str, dict[str, str], float]]) -> None:
     """Those of every destination, and the reasons of losses."""
     values = {name: float(at) for at, name in enumerate(export.NAMES, 1)}

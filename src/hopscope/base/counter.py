@@ -69,8 +69,8 @@ def family(
 ) -> tuple[Counter, ...]:
     """Counters that differ in the value of one label.
 
-    `values`: the values of the label; a mapping gives the place of each value below `of` or `tally` (by
-    default, the value itself).
+    `values`: the values of the label; a mapping gives what replaces `{}` in `of` and `tally` for each value
+    (by default, the value itself).
     """
     places = values if isinstance(values, Mapping) else {value: value for value in values}
     return tuple(
@@ -78,8 +78,8 @@ def family(
             name,
             help,
             (label, value),
-            of=None if of is None else f"{of}.{place}",
-            tally=None if tally is None else f"{tally}.{place}",
+            of=of and of.format(place),
+            tally=tally and tally.format(place),
             gauge=gauge,
         )
         for value, place in places.items()

@@ -63,7 +63,7 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
     Counter("cluster_postcards_unqueued_total", "Postcards that arrived and found no room in the queue to "
             "the detector.", of="counts.postcards_unqueued"),
     *family("cluster_moved_total", "Events written: flows and sources that another member had before.",
-            "what", {"flow": "moved_flows", "source": "moved_sources"}, of="counts"),
+            "what", ("flow", "source"), of="counts.moved_{}s"),
     Counter("cluster_moved_reports_total", "Sequence numbers counted as lost here that other members had.",
             of="counts.moved_reports"),
     Counter("cluster_moved_unsent_total", "New flows and sequence spaces that were not announced to other "
@@ -79,6 +79,6 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
     Counter("cluster_moved_lost_events_total", "Events of moved flows and sources that history will not "
             "have.", of="counts.moved_lost"),
     *family("cluster_failures_total", "Failed attempts, by part of the process; each is repeated.", "part",
-            PARTS, of="failures"),
+            PARTS, of="failures.{}"),
 ))  # fmt: skip
 """Counters of the cluster process, in the folder of regions."""

@@ -9,7 +9,7 @@ STATES = ("connecting", "up", "standby", "down")
 CONTROL_COUNTERS = CounterFile("control.counters", "control counters", 1, (
     *family(
         "control_switches", "Switches that the controller reaches, by state.", "state", STATES,
-        of="states", gauge=True,
+        of="states.{}", gauge=True,
     ),
     Counter(
         "control_switches_in_sync", "Switches that have the wanted state.", of="in_sync", gauge=True

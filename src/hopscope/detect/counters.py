@@ -97,36 +97,24 @@ COUNTERS: tuple[Counter, ...] = (
         "xdp_datagrams_total",
         "Datagrams that the XDP program counted itself (`filtered`) or passed to the collector, by reason.",
         "outcome",
-        {
-            outcome: f"xdp_{outcome}"
-            for outcome in (
-                "filtered",
-                "unusual",
-                "unknown",
-                "changed",
-                "flagged",
-                "sequence",
-                "busy",
-                "unfiltered",
-            )
-        },
-        of="received",
+        ("filtered", "unusual", "unknown", "changed", "flagged", "sequence", "busy", "unfiltered"),
+        of="received.xdp_{}",
     ),
     *family(
         "xdp_passed_datagrams_total",
         "Datagrams that the XDP program left to the network stack, by reason: IP fragments, contradictory "
         "lengths.",
         "reason",
-        {"fragment": "xdp_fragment", "bad_length": "xdp_bad_length"},
-        of="received",
+        ("fragment", "bad_length"),
+        of="received.xdp_{}",
     ),
     *family(
         "xdp_forwarded_frames_total",
         "Frames that the XDP program of a sink forwarded, unchanged or without their INT. Frames "
         "that its workers forwarded are not included.",
         "outcome",
-        {"unchanged": "wire_unchanged", "stripped": "wire_stripped"},
-        of="received",
+        ("unchanged", "stripped"),
+        of="received.wire_{}",
     ),
     *family(
         "xdp_passed_frames_total",
@@ -135,11 +123,8 @@ COUNTERS: tuple[Counter, ...] = (
         "checksums that a sender left to its card, frames longer than the output's MTU, output or "
         "worker not ready.",
         "reason",
-        {
-            reason: f"wire_{reason}"
-            for reason in ("form", "fragment", "length", "int", "checksum", "long", "off")
-        },
-        of="received",
+        ("form", "fragment", "length", "int", "checksum", "long", "off"),
+        of="received.wire_{}",
     ),
     Counter(
         "xdp_lost_metadata_total",
@@ -147,26 +132,21 @@ COUNTERS: tuple[Counter, ...] = (
         "their metadata is lost.",
         of="received.wire_lost",
     ),
-    *(
-        Counter("rejected_reports_total", "Reports rejected, by reason.", ("reason", reason.label))
-        for reason in Reason
-        if reason
+    *family(
+        "rejected_reports_total", "Reports rejected, by reason.", "reason", [r.label for r in Reason if r]
     ),
-    *(
-        Counter(
-            "rejected_headers_total",
-            "Reports rejected, by the header that could not be read.",
-            ("header", header.name.lower()),
-        )
-        for header in Place
-        if header
+    *family(
+        "rejected_headers_total",
+        "Reports rejected, by the header that could not be read.",
+        "header",
+        [header.name.lower() for header in Place if header],
     ),
     *family(
         "sflow_samples_total",
         "sFlow samples, by kind.",
         "kind",
-        {kind: f"sflow_{kind}_samples" for kind in ("flow", "counter", "discarded", "other")},
-        of="received",
+        ("flow", "counter", "discarded", "other"),
+        of="received.sflow_{}_samples",
     ),
     Counter(
         "sflow_pool_packets_total",
@@ -187,8 +167,8 @@ COUNTERS: tuple[Counter, ...] = (
         "ipfix_records_total",
         "Data records of IPFIX and NetFlow 9, by kind.",
         "kind",
-        {kind: f"ipfix_{kind}_records" for kind in ("flow", "options", "other")},
-        of="received",
+        ("flow", "options", "other"),
+        of="received.ipfix_{}_records",
     ),
     Counter(
         "ipfix_early_sets_total",
@@ -235,16 +215,16 @@ COUNTERS: tuple[Counter, ...] = (
         "Connections of exporters that ended, by reason: closed by the exporter, cut within a message, "
         "damaged, or slow: no whole message in 60 s.",
         "reason",
-        {reason: f"ipfix_connections_closed_{reason}" for reason in ("end", "cut", "bad_header", "slow")},
-        of="received",
+        ("end", "cut", "bad_header", "slow"),
+        of="received.ipfix_connections_closed_{}",
     ),
     *family(
         "ipfix_refused_connections_total",
         "Connections of exporters that were not accepted, by reason: all are in use, the share of their "
         "source is, or the source is not allowed.",
         "reason",
-        {reason: f"ipfix_connections_refused_{reason}" for reason in ("full", "source", "denied")},
-        of="received",
+        ("full", "source", "denied"),
+        of="received.ipfix_connections_refused_{}",
     ),
     Counter(
         "ipfix_waiting_sets",
@@ -264,12 +244,11 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "unstripped_packets_total", "Frames forwarded unchanged because their INT, IOAM or IFA is damaged."
     ),
-    *(
-        Counter(
-            "forward_drops_total", "Frames that a sink did not forward, by reason.", ("reason", drop.label)
-        )
-        for drop in DropReason
-        if drop
+    *family(
+        "forward_drops_total",
+        "Frames that a sink did not forward, by reason.",
+        "reason",
+        [drop.label for drop in DropReason if drop],
     ),
     Counter(
         "lost_reports",
@@ -295,17 +274,12 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "joined_postcards_total", "Postcards that became hops of a joined path.", tally="postcards.IN_PATHS"
     ),
-    Counter(
+    *family(
         "postcard_paths_total",
         "Paths joined from postcards, by completeness.",
-        ("path", "complete"),
-        tally="postcards.COMPLETE",
-    ),
-    Counter(
-        "postcard_paths_total",
-        "Paths joined from postcards, by completeness.",
-        ("path", "incomplete"),
-        tally="postcards.INCOMPLETE",
+        "path",
+        {"complete": "COMPLETE", "incomplete": "INCOMPLETE"},
+        tally="postcards.{}",
     ),
     Counter(
         "postcard_evictions_total",
@@ -327,14 +301,14 @@ COUNTERS: tuple[Counter, ...] = (
         "Events, by kind.",
         "kind",
         {kind.label: int(kind) for kind in Kind},
-        tally="flows.EVENTS",
+        tally="flows.EVENTS.{}",
     ),
     *family(
         "alarms",
         "Alarms that are currently raised, by metric.",
         "metric",
         {metric.label: int(metric) for metric in Metric if Metric.FLOW_PATH < metric < METRICS},
-        tally="flows.ALARMS",
+        tally="flows.ALARMS.{}",
         gauge=True,
     ),
     Counter(
@@ -435,14 +409,14 @@ COUNTERS: tuple[Counter, ...] = (
         "Events in a sink's event ring, by type; an event may have several types.",
         "type",
         _TYPES,
-        tally="sink.OF_TYPE",
+        tally="sink.OF_TYPE.{}",
     ),
     *family(
         "sink_throttled_events_total",
         "Sink events suppressed by the quota, by type.",
         "type",
         _TYPES,
-        tally="sink.HELD_BACK_TYPE",
+        tally="sink.HELD_BACK_TYPE.{}",
     ),
     Counter(
         "sink_journal_throttled_events_total",

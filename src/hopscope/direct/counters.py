@@ -27,15 +27,15 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     *family(
         "dta_translated_total", "Reports translated into memory operations, by primitive.", "primitive",
-        (*OPCODE_LABELS.values(), EXTENSION), of="translated",
+        (*OPCODE_LABELS.values(), EXTENSION), of="translated.{}",
     ),
     *family(
         "dta_rejected_total", "Reports rejected, by reason.", "reason",
-        {reason.label: int(reason) for reason in DtaReason if reason}, of="translator.rejected",
+        {reason.label: int(reason) for reason in DtaReason if reason}, of="translator.rejected.{}",
     ),
     *family(
         "dta_verbs_total", "Memory operations issued to collectors, by kind.", "kind",
-        {verb.name.lower(): int(verb) for verb in Verb}, of="translator.fanout.kinds",
+        {verb.name.lower(): int(verb) for verb in Verb}, of="translator.fanout.kinds.{}",
     ),
     Counter(
         "dta_verb_bytes_total", "Bytes written by these operations, without atomics.",
@@ -87,7 +87,7 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     *family(
         "dta_paths_total", "Postcard paths written, by what flushed them from the cache.", "by",
-        ("completed", "early", "aged", "flushed"), of="writers.postcarding",
+        ("completed", "early", "aged", "flushed"), of="writers.postcarding.{}",
     ),
     Counter(
         "dta_duplicate_postcards_total", "Postcards that replaced one of the same hop.",
@@ -106,7 +106,7 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     *family(
         "dta_batches_total", "Append batches written, by what flushed them.", "by",
-        ("full", "aged", "partial"), of="writers.append",
+        ("full", "aged", "partial"), of="writers.append.{}",
     ),
     Counter(
         "dta_waiting_entries", "List entries waiting for their batch.",
@@ -114,7 +114,7 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     *family(
         "dta_path_sums_total", "Paths summed as their postcards passed (DTA 7), by result.", "sum",
-        ("above", "below", "unanswered"), of="options.slow_paths.sums.counters",
+        ("above", "below", "unanswered"), of="options.slow_paths.sums.counters.{}",
     ),
     Counter(
         "dta_reported_paths_total", "Paths above the threshold that were appended to their list.",

@@ -22,7 +22,7 @@ LABEL_COUNTERS = CounterFile("labels.counters", "label counters", 1, (
     *family(
         "label_rejected_total",
         "Datagrams rejected, in whole or after the last valid packet's labels, by reason.",
-        "reason", {reason.label: int(reason) for reason in Reason if reason}, of="rejected",
+        "reason", {reason.label: int(reason) for reason in Reason if reason}, of="rejected.{}",
     ),
     Counter("labelled_packets_total", "Packets that carried labels.", of="packets"),
     Counter("labels_total", "Labels received.", of="table.taken"),
@@ -111,7 +111,7 @@ LABEL_COUNTERS = CounterFile("labels.counters", "label counters", 1, (
     ),
     *family(
         "label_events_total", "Events of labels, by kind.", "kind",
-        ("raised", "cleared", "path_change", "label_record"), of="events.counts",
+        ("raised", "cleared", "path_change", "label_record"), of="events.counts.{}",
     ),
     Counter("label_silent_ports", "Ports that are silent.", of="events.silent_ports", gauge=True),
     Counter(
@@ -145,7 +145,7 @@ LABEL_COUNTERS = CounterFile("labels.counters", "label counters", 1, (
     ),
     *family(
         "label_redis_expired_total", "Entries of the ageing database that timed out, by how it was noticed.",
-        "by", {"notification": "notification", "poll": "look", "clock": "clock"}, of="redis.counts",
+        "by", {"notification": "notification", "poll": "look", "clock": "clock"}, of="redis.counts.{}",
     ),
     Counter(
         "label_redis_unexpected_total",

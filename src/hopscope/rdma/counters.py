@@ -45,7 +45,7 @@ NIC_COUNTERS = CounterFile("nic.counters", "nic", 1, (
     Counter("nic_executed_total", "Requests executed.", of="ports.reasons.0"),
     *family(
         "nic_rejected_total", "Packets rejected, by reason.", "reason",
-        {reason.label: int(reason) for reason in RoceReason if reason}, of="ports.reasons",
+        {reason.label: int(reason) for reason in RoceReason if reason}, of="ports.reasons.{}",
     ),
     Counter("nic_verbs_total", "Memory operations executed.", of="ports.counts.verbs"),
     Counter("nic_answers_total", "Answers sent: ACK, NAK, ATOMIC_ACK.", of="ports.counts.answers"),
