@@ -26,6 +26,7 @@ from hopscope.history.files.segment_index import Criteria
 from hopscope.history.files.segments import VERSION_KEY, write_segment
 from hopscope.history.query import Flow, History
 from hopscope.history.reading.filters import is_further
+from hopscope.history.reading.page import Page
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.flows.hops import flow_values
@@ -629,3 +630,23 @@ def test_a_journal_that_is_cut_while_read(tmp_path: Path, make_events: Callable[
     assert reader.parts()[-1].last == 29_999
     reader.path.write_bytes(whole)
     assert reader.parts()[-1].last == 39_999
+
+
+def test_a_page_whose_journal_is_cut_before_its_rows_are_read(
+    tmp_path: Path, make_events: Callable[..., Events], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an error of one line; the next query finds what is left."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(make_events(500))
+    (journal,) = (tmp_path / "journal").glob("*.journal")
+    fetch = Page.fetch
+
+    def fetch_later(*arguments: Any) -> Any:
+        os.truncate(journal, 128 + 136 * 300)
+        return fetch(*arguments)
+
+    monkeypatch.setattr(Page, "fetch", fetch_later)
+    with History(tmp_path) as history:
+        with pytest.raises(HistoryError, match="changed while they were read: try again"):
+            history.events(limit=400, order="sequence")
+        assert len(history.events(limit=400)) == 300

@@ -141,13 +141,16 @@ class Page:
         return _keys({**table.columns, "row": 0, "known": begin + np.arange(len(table))})
 
     def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
-        """The rows that were found, with addresses only as numbers."""
+        """The rows that were found, with addresses only as numbers. HistoryError: some are gone."""
         keys = self._keys[: self._limit]
         at, is_new = keys["known"].copy(), keys["known"] < 0
         tables = self._known
         if is_new.any() or not tables:
             at[is_new] = np.arange(is_new.sum()) + sum(map(len, tables))
-            tables = [*tables, self._fetched(keys[is_new], snapshot, cursor)]
+            fetched = self._fetched(keys[is_new], snapshot, cursor)
+            if len(fetched) != is_new.sum():
+                raise HistoryError("files of history changed while they were read: try again")
+            tables = [*tables, fetched]
         columns = {name: _joined([table[name] for table in tables])[at] for name, _ in COLUMNS}
         table = Table(columns, len(self._keys) > len(keys), types=tables[0].types)
         if table.truncated and len(keys):
