@@ -143,7 +143,7 @@ def retire(settings: SettingsOptions, member: MemberArgument) -> None:
 
 
 def _maintain(settings: SettingsOptions, *steps: str) -> MaintenanceResult:
-    """A round of maintenance that also merges two small files. Raises HopscopeError."""
+    """A round of these steps; files of a day are merged from two on. Raises HopscopeError."""
     from ..lake.maintenance import maintain
 
     found = maintain(_lake(settings.load()), steps=steps, least=2)
