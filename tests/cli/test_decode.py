@@ -180,7 +180,10 @@ def test_a_hint_at_other_dialects(tmp_path: Path) -> None:
     hint = "hopscope: these may be in another dialect: --dialect auto proposes one\n"
     for command_ in ("decode", "replay"):
         assert hopscope(command_, str(path)).stderr.endswith(hint)
-    assert hint not in hopscope("decode", str(path), "--dialect", "bmv2").stderr
+    listener = ("--set", "listen=udp://127.0.0.1:32766?dialect=bmv2")
+    for words in (("--dialect", "bmv2"), ("--dialect", "auto"), listener):
+        assert hint not in hopscope("decode", str(path), *words).stderr
+    assert hint in hopscope("decode", str(path), *listener, "--dialect", "spec").stderr
 
 
 def test_a_hint_where_another_dialect_finds_hops(tmp_path: Path) -> None:
@@ -195,6 +198,9 @@ def test_a_hint_where_another_dialect_finds_hops(tmp_path: Path) -> None:
         assert hopscope(command_, str(path)).stderr.endswith(hint)
         assert "have no hops" not in hopscope(command_, str(drop)).stderr
     assert "have no hops" not in hopscope("decode", str(path), "--dialect", "intcollector").stderr
+    path.write_bytes(pcap([ethernet(ipv4(udp(report(), 32766)))]))
+    for words in (("--dialect", "fabric-tna"), ("--set", "listen=udp://127.0.0.1:32766?dialect=fabric-tna")):
+        assert "finds" not in hopscope("decode", str(path), *words).stderr
 
 
 def test_a_capture_is_read_as_the_listeners_of_the_settings_read_it(tmp_path: Path) -> None:

@@ -112,10 +112,12 @@ def decode(
     reader.close()
     print(summary.text(), file=sys.stderr)
     found = summary.reports or summary.found or summary.samples or summary.flow_records or summary.rejected
-    advise(reading, summary.rejected - decoder.rejected, summary.other > reader.unread and not found)
+    advise(
+        reading, possible, summary.rejected - decoder.rejected, summary.other > reader.unread and not found
+    )
     advise_of_templates(decoder)
     if summary.reports and not summary.hops:
-        advise_without_hops(file, reading, loaded or settings)
+        advise_without_hops(file, reading, possible, loaded or settings)
     end_of_file(reader)
 
 
@@ -133,9 +135,11 @@ def decide(
     return proposal.dialect, batches
 
 
-def advise(reading: ReadingOptions, rejected: Collection[str], nothing: bool) -> None:
+def advise(
+    reading: ReadingOptions, possible: tuple[Dialect, ...], rejected: Collection[str], nothing: bool
+) -> None:
     """Suggest on stderr what to try if reports were rejected for these reasons, or nothing was decoded."""
-    if reading.dialect in (None, "spec") and not _OF_A_DIALECT.isdisjoint(rejected):
+    if _is_spec(possible) and not _OF_A_DIALECT.isdisjoint(rejected):
         print("hopscope: these may be in another dialect: --dialect auto proposes one", file=sys.stderr)
     if nothing:
         print(_nothing_found(reading), file=sys.stderr)
@@ -162,18 +166,19 @@ def advise_of_templates(decoder: MixedDecoder) -> None:
         )
 
 
-def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings | SettingsOptions) -> None:
+def advise_without_hops(
+    file: str, reading: ReadingOptions, possible: tuple[Dialect, ...], settings: Settings | SettingsOptions
+) -> None:
     """Suggest on stderr a dialect that finds hops where the specifications' dialect reads reports without
     any: a report of another dialect may look like one about a drop.
     """
-    if reading.dialect not in (None, "spec") or not Path(file).is_file():
+    if not _is_spec(possible) or not Path(file).is_file():
         return
     from ...capture.pcap.reader import PcapReader
     from ...wire.decode import evidence
 
     reader = PcapReader(file)
-    possible = replace(reading, dialect="auto").dialects(settings)
-    proposal, _ = evidence.decide(_batches(reader), possible)
+    proposal, _ = evidence.decide(_batches(reader), replace(reading, dialect="auto").dialects(settings))
     reader.close()
     if proposal.fits and proposal.hops:
         name, hops = proposal.dialect.name, proposal.hops
@@ -181,6 +186,15 @@ def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings |
             f"hopscope: these reports have no hops; --dialect {name} finds {hops:,} in the first of them",
             file=sys.stderr,
         )
+
+
+def _is_spec(possible: tuple[Dialect, ...]) -> bool:
+    """Whether reports are read as the specifications say, because neither an option nor a listener names
+    another dialect.
+    """
+    from ...wire.dialect import DEFAULT
+
+    return [dialect.name for dialect in possible] == [DEFAULT.name]
 
 
 def _nothing_found(reading: ReadingOptions) -> str:

@@ -55,8 +55,8 @@ def replay(
     counters = by_key(pipeline.shard.counters)
     others = counters["other_frames_total"]
     rejected = Counter(family(counters, "rejected_reports_total")) - decoder.rejected
-    advise(reading, rejected, reader.unread < others == reader.packets)
+    advise(reading, possible, rejected, reader.unread < others == reader.packets)
     advise_of_templates(decoder)
     if counters["reports_total"] and not counters["hops_total"]:
-        advise_without_hops(file, reading, loaded)
+        advise_without_hops(file, reading, possible, loaded)
     end_of_file(reader)
