@@ -20,9 +20,11 @@ from hopscope.cli.top.keys import Keys
 from hopscope.cli.top.screen import Screen, parse_filter
 from hopscope.cli.top.table import make_table
 from hopscope.cli.top.view import TopView
+from hopscope.detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from hopscope.detect.records import Kind
 from hopscope.labels.state import FILE_NAME, LabelRule
 from hopscope.labels.table import LabelTable
+from hopscope.memory.region import Region
 from hopscope.present.select import FLOW_ORDER, EventFilter, FlowFilter
 from hopscope.present.text import UnreadableError
 from hopscope.wire.label.records import LABEL
@@ -133,6 +135,24 @@ def test_labels_have_rows_and_a_table(tmp_path: Path) -> None:
         ["leaf-1", "3.00", "ms"],
     ]
     assert not any("flows" in line or "reports" in line for line in lines)
+
+
+def test_reports_that_other_members_received(tmp_path: Path) -> None:
+    """They have a row of their own, with rate and total, only if there are some."""
+    (tmp_path / "regions").mkdir()
+    path = tmp_path / "regions" / "worker-0.counters"
+    arrays = {"counters": (np.uint64, len(COUNTERS))}
+    counters = Region.create(path, COUNTERS_KIND, COUNTERS_VERSION, arrays)["counters"]
+    shown = []
+    for moved in (0, 1_234):
+        counters[INDEX["moved_reports_total"]] = moved
+        console = Console(width=120, record=True, file=io.StringIO())
+        console.print(TopView(tmp_path, NAMES, Screen(EventFilter(), NAMES)).draw(rows=5))
+        shown.append([" ".join(line.split()) for line in console.export_text().splitlines()])
+    assert [[line for line in lines if "moved" in line] for lines in shown] == [
+        [],
+        ["moved: received by other members 0 1,234"],
+    ]
 
 
 def test_both_ends_of_a_flow_at_80_columns() -> None:
