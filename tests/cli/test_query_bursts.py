@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.writing.journal import JournalWriter
-from support.events.alert_events import event, flow, joined
+from support.events.alert_events import SECOND, event, flow, joined
+from support.events.event_make import START_NS
 from support.processes.command import hopscope
 
 RAISED, CLEARED = Kind.RAISED, Kind.CLEARED
@@ -76,6 +78,32 @@ def test_bursts_are_chosen(data: Path, words: list[str], found: list[tuple[int, 
     assert [(row["duration_ns"], row["peak"]) for row in rows] == found
 
 
+def test_a_burst_that_began_before_history(tmp_path: Path) -> None:
+    """A table says that it began before --since; or just before, without that option."""
+    with JournalWriter(tmp_path, 0) as journal:
+        journal.append(event(CLEARED, 1, value=400, **flow(1)))
+    for words, start in (((), "before  "), (("--since", "2023-11-14"), "before --since  ")):
+        done = run("bursts", "--data", str(tmp_path), *words)
+        assert done.stdout.splitlines()[1].startswith(start), done.stderr
+
+
+def test_bursts_ahead_of_the_clock(tmp_path: Path) -> None:
+    """They are found, as `query events` finds their events, also one that has not ended."""
+    ahead = (time.time_ns() - START_NS) // SECOND + 86_400
+    with JournalWriter(tmp_path, 0) as journal:
+        journal.append(
+            joined(
+                event(RAISED, ahead, value=3000, **flow(1)),
+                event(CLEARED, ahead + 2, value=400, **flow(1)),
+                event(RAISED, ahead + 3, value=4000, **flow(2)),
+            )
+        )
+    done = run("bursts", "--data", str(tmp_path), "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["peak"], row["end"]) for row in rows] == [(4000, None), (3000, rows[1]["end"])], done.stderr
+    assert [row["contributors"][0]["flow"]["sport"] for row in rows] == [4002, 4001]
+
+
 def test_sql_writes_parquet(data: Path, tmp_path: Path) -> None:
     """Another reader finds all rows with their types; stderr says how many, and if there are more."""
     path = tmp_path / "raised.parquet"
@@ -87,6 +115,13 @@ def test_sql_writes_parquet(data: Path, tmp_path: Path) -> None:
     assert found.fetchall()[0] == ("queue_occupancy", 3000)
     done = run(*words, "--data", str(data), "-n", "2")
     assert done.stderr == f"{path}: 2 rows (there are more: see --limit)\n"
+    done = run("sql", "SELECT range FROM range(20_000)", "-o", str(path), "--data", str(data))
+    assert done.stderr == f"{path}: 20,000 rows\n"
+    done = run("sql", "SELECT range FROM range(20_000)", "--format", "csv", "--data", str(data))
+    assert (len(done.stdout.splitlines()), done.stderr) == (
+        10_001,
+        "hopscope: more than 10000 rows: see --limit\n",
+    )
 
 
 @pytest.mark.parametrize(

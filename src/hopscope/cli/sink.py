@@ -98,6 +98,12 @@ class ReportOptions(Options):
 class PacketDialectOptions(DialectOptions):
     """The dialect of packets with telemetry."""
 
+    dialect: str | None = option(
+        "--dialect DIALECT",
+        "Dialect of the packets: see `hopscope config dialects`; auto: choose by the first packets; default: "
+        "spec for interfaces, that of the listeners in the settings for a capture file.",
+    )
+
     def changes(self) -> Changes:
         """Have the dialect read packets; Telemetry Reports in transit pass like any other packets."""
         return replace(super().changes(), ports=(), packets=True)

@@ -24,6 +24,8 @@ Mask = npt.NDArray[np.bool_]
 KINDS = {kind.label: kind for kind in Kind}
 METRICS = {metric.label: metric for metric in Metric if metric}
 """Kinds and metrics of events by their labels."""
+PLACE_METRICS = tuple(name for name in METRICS if name not in ("flow_path", "flow_latency", "label_coverage"))
+"""Metrics of a port, queue or buffer."""
 FLOW_PARTS = ("src", "dst", "proto", "sport", "dport")
 _PRINTED = re.compile(r"(\S+) (?:→|->) (\S+)(?: (\w+))?")
 """A flow as tables print it (`units.flow_text`)."""

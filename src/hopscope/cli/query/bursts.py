@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ...base.errors import HopscopeError
 from ...base.names import MAX_PORT
 from ...present.events import label
+from ...present.select import PLACE_METRICS
 from ...present.text import UnreadableError, parse_span
 from ...present.units import amount, duration, flow_text
 from ..options.declare import option
@@ -21,24 +22,24 @@ if TYPE_CHECKING:
     from ...base.names import Names
     from ...present.series.bursts import Search
 
-METRICS = (
-    *("hop_latency", "queue_occupancy", "queue_congestion", "link_utilization", "buffer_occupancy"),
-    *("label_latency", "label_occupancy", "label_age"),
-)
-"""Metrics of places that have limits."""
 _COLUMNS = ("start", "duration_ns", "metric", "node", "port", "queue", "peak", "limit", "flows", "worst_flow")
 LIMITED = Answer(limit=50)
+_LATEST_NS = 2**62
+"""The year 2116: events may be ahead of the clock."""
 
 
 @dataclass(frozen=True)
 class BurstOptions(Window):
     """Which bursts are printed."""
 
-    metric: str | None = option("--metric -m METRIC", f"Only {', '.join(METRICS)}.")
+    metric: str | None = option("--metric -m METRIC", f"Only {', '.join(PLACE_METRICS)}.")
     node: str | None = option("--node NODE", "Only at this node (number or name).")
     egress_port: int | None = option("--egress-port PORT", "Only at this egress port.", min=0, max=MAX_PORT)
     above: int | None = option(
-        "--above VALUE", "Find values above this, without alarms; needs --metric.", min=0, max=2**63 - 1
+        "--above VALUE",
+        "Find values above this, in the metric's unit (ns for latencies), without alarms; needs --metric.",
+        min=0,
+        max=2**63 - 1,
     )
     min_duration: str | None = option(
         "--min-duration SPAN", "Only bursts that lasted at least this, such as 1ms."
@@ -46,14 +47,18 @@ class BurstOptions(Window):
     max_duration: str | None = option(
         "--max-duration SPAN", "Only bursts that lasted at most this, such as 10ms."
     )
-    sort: str = option("--sort start|peak|duration", "Newest, highest or longest first.", "start")
+    sort: str = option(
+        "--sort start|peak|duration",
+        "Newest, highest or longest first; peaks of different metrics are compared as numbers.",
+        "start",
+    )
 
     def search(self, names: Names, limit: int) -> Search:
         """These options as a search. Raises HopscopeError."""
         from ...present.series.bursts import Search
 
-        if self.metric not in (None, *METRICS):
-            raise HopscopeError(f"--metric {self.metric}: expected {', '.join(METRICS)}")
+        if self.metric not in (None, *PLACE_METRICS):
+            raise HopscopeError(f"--metric {self.metric}: expected {', '.join(PLACE_METRICS)}")
         if self.above is not None and self.metric is None:
             raise HopscopeError("--above: found without --metric, whose values it is compared with")
         if self.sort not in ("start", "peak", "duration"):
@@ -62,7 +67,7 @@ class BurstOptions(Window):
         nodes = node_ids([] if self.node is None else [self.node], names)
         return Search(
             start_ns or 0,
-            time.time_ns() if end_ns is None else end_ns,
+            _LATEST_NS if end_ns is None else end_ns,
             self.metric,
             self.above,
             _span("--min-duration", self.min_duration) or 0,
@@ -85,7 +90,7 @@ def bursts(chosen: BurstOptions, source: HistoryOptions, answer: Answer = LIMITE
 
     with source.history(chosen) as (history, names):
         total, found, truncated = find(history, chosen.search(names, answer.limit))
-        texts = _cells if answer.form is Format.TABLE else _texts
+        texts = partial(_cells, chosen) if answer.form is Format.TABLE else _texts
         if not answer.put(_COLUMNS, (burst_object(names, each) for each in found), texts):
             print("hopscope: no bursts match", file=sys.stderr)
         left_out(history)
@@ -116,13 +121,13 @@ def _texts(burst: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cells(burst: dict[str, Any]) -> dict[str, Any]:
+def _cells(chosen: Window, burst: dict[str, Any]) -> dict[str, Any]:
     """The same for a table: values with units, and what a missing time means."""
     cells, unit = _texts(burst), burst["unit"]
     about = "≈ " if burst["clock"] == "collector" else ""
     lasted = burst["duration_ns"]
     return cells | {
-        "start": burst["start"] or "before",
+        "start": burst["start"] or ("before" if chosen.since is None else "before --since"),
         "duration_ns": "not ended" if burst["end"] is None else lasted and f"{about}{duration(int(lasted))}",
         **{name: None if cells[name] is None else amount(cells[name], unit) for name in ("peak", "limit")},
     }

@@ -14,11 +14,12 @@ from ...present.events import EVENT_COLUMNS, EVENT_TABLE, event_cells, event_obj
 from ...present.history import past_flow_object, with_live
 from ..options.declare import Commands, argument, option
 from ..options.standard_input import standard_input
-from ..output.printer import Format
+from ..output.printer import Format, FormatOption
 from .bottleneck import bottleneck
 from .bursts import bursts
 from .distributions import distributions
 from .options import (
+    MAX_ROWS,
     Answer,
     EventOptions,
     HistoryOptions,
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from ...history.query import History
 
 app = Commands(help="Query history: events, flows, paths, hops, queues, bursts, SQL.")
-_HOPS, _SQL = Answer(limit=20), Answer(limit=10_000)
+_HOPS = Answer(limit=20)
+SQL_ROWS, PARQUET_ROWS = 10_000, 1_000_000
+"""How many rows an answer to SQL has by default, printed or in a file."""
 NO_EVENTS = "no events match"
 
 
@@ -161,7 +164,13 @@ def sql(
     seconds: float = option("--seconds S", "Time limit.", 30.0, min=0.1),
     memory: int = option("--memory MIB", "Memory limit, MiB.", 1024, min=64),
     output: Path | None = option("--output -o FILE", "Write the rows to this Parquet file.", None),
-    answer: Answer = _SQL,
+    limit: int | None = option(
+        "--limit -n N",
+        f"At most N rows; default: {SQL_ROWS:,}, with --output {PARQUET_ROWS:,}.",
+        min=1,
+        max=MAX_ROWS,
+    ),
+    form: FormatOption = Format.TABLE,
 ) -> None:
     """Run one read-only SELECT over history.
 
@@ -171,10 +180,11 @@ def sql(
         raise HopscopeError(
             f"--output {output}: expected a name such as {output.stem}.parquet; `--format csv` prints CSV"
         )
-    if output is not None and answer.form is not Format.TABLE:
-        raise HopscopeError(f"--format {answer.form}: found with --output, which writes Parquet")
+    if output is not None and form is not Format.TABLE:
+        raise HopscopeError(f"--format {form}: found with --output, which writes Parquet")
     if output is not None and source.scope is Scope.CLUSTER:
         raise HopscopeError("--output: Parquet is for one member's history, expected no --scope cluster")
+    answer = Answer(limit or (SQL_ROWS if output is None else PARQUET_ROWS), form)
     with source.history() as (history, _):
         statement = standard_input().read() if text == "-" else text
         limits: dict[str, Any] = {"limit": answer.limit, "seconds": seconds, "memory_bytes": memory * 1024**2}

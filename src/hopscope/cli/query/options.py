@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ...settings.collector import Settings
 
 Row = dict[str, Any]
+MAX_ROWS = 2**31 - 1
+"""Largest limit of an answer."""
 OF_MEMBERS = ("member", "members")
 """Columns that only a cluster's tables have."""
 SLOW_SECONDS = 2.0
@@ -189,7 +191,7 @@ def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
 class Answer(Options):
     """How an answer is printed."""
 
-    limit: int = option("--limit -n N", "At most N rows.", 100, min=1, max=2**31 - 1)
+    limit: int = option("--limit -n N", "At most N rows.", 100, min=1, max=MAX_ROWS)
     form: FormatOption = Format.TABLE
 
     def put(

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from ...detect.records import Kind, Metric
 from ...history.history_like import HistoryLike
 from ...history.reading.filters import Filters
+from ..select import PLACE_METRICS
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, is_measured, joined, place_of_row
 from .moved_alarms import end_moved_alarms
 from .peaks import KINDS, add_peaks, span_of
-from .places import DROP, PLACE_METRICS
 
 MAX_EVENTS = 100_000
 """Largest number of events that a search reads: the newest of the time range."""
@@ -82,7 +82,7 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
     """The number of bursts found, the first of them in the order of `search.sort`, and whether there were
     more events than are read.
     """
-    metrics = (search.metric,) if search.metric else tuple(name for name in PLACE_METRICS if name != DROP)
+    metrics = (search.metric,) if search.metric else PLACE_METRICS
     kinds = ALARM_KINDS if search.above is None else KINDS
     filters: Filters = {"start": search.start_ns, "end": search.end_ns, "metrics": metrics, "kinds": kinds}
     if search.node is not None:

@@ -14,12 +14,7 @@ from ...settings.limits import LimitSettings, MetricLimits, ThresholdSettings
 from ..events import unit
 
 DROP = Kind.DROP.label
-PLACE_METRICS = (
-    *("hop_latency", "queue_occupancy", "queue_congestion", "link_utilization", "buffer_occupancy"),
-    *("label_latency", "label_occupancy", "label_age", DROP),
-)
-"""Metrics of a port, queue or buffer; `drop` counts drop reports."""
-METRICS = (*PLACE_METRICS, "flow_latency")
+"""As a metric: the number of drop reports."""
 OF_FLOWS = ("hop_latency", "flow_latency")
 """Metrics of which each flow has its own stored value."""
 _WIDTHS = (
