@@ -15,11 +15,13 @@ from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.export.alerts.alarms import Alarms
 from hopscope.history.errors import HistoryError
 from hopscope.history.files.journal_file import read_journals
+from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.memory.data_folder import DataFolder
 from hopscope.present import alarms
 from hopscope.runtime.pipeline.lost_alarms import end_alarms
 from hopscope.settings.destinations.alerts.common import AlertSettings
+from hopscope.settings.history import HistorySettings
 from support.events.alert_events import SECOND, event, flow, joined
 from support.events.event_make import START_NS
 
@@ -95,6 +97,16 @@ def test_no_alarm_ends_in_the_future(killed: DataFolder) -> None:
     assert ends["time_ns"][late].tolist() == [START_NS + second * SECOND]
     assert ends["time_ns"][~late].min() > START_NS + 10 * SECOND
     assert ends["time_ns"][~late].max() <= time.time_ns()
+
+
+def test_checksums_are_not_compared(killed: DataFolder) -> None:
+    """A start does not wait for all segments to be read: alarms in one with a wrong checksum end, too."""
+    archive_once(killed.path, HistorySettings())
+    sums = list((killed.path / "segments").glob("*.crc32"))
+    assert len(sums) == 2
+    for path in sums:
+        path.write_text("00000000 7\n")
+    assert ended(killed)[1:] == ["4 alarms ended, because the collector was killed"]
 
 
 def test_destinations_end_their_alerts(killed: DataFolder) -> None:

@@ -68,6 +68,7 @@ class History(EventQueries):
 
     `names` adds the columns `node` and `port_name`. `memory_bytes` and `threads` limit its queries.
     `member`: the name of this member of a cluster; for SQL, it becomes the column `member` of `events`.
+    Without `check_sums`, segments are read whatever their checksums, for which each is read whole.
     Every method may raise HistoryError, with one line that says what to do.
     """
 
@@ -79,10 +80,11 @@ class History(EventQueries):
         memory_bytes: int = 1024**3,
         threads: int | None = None,
         member: str = "",
+        check_sums: bool = True,
     ) -> None:
         super().__init__(names)
         self.folder, self._member = Path(folder), member
-        self._source = HistorySource(self.folder)
+        self._source = HistorySource(self.folder, None if check_sums else {})
         self._sandbox = Sandbox()
         self._connect = partial(connect, memory_bytes, threads or min(4, os.cpu_count() or 1), quick=True)
         self._connection = self._connect()

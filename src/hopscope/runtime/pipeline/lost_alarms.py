@@ -53,7 +53,9 @@ def _ends(folder: Path, queue_by_port: bool) -> Records:
     from ...history.query import History
     from ...present.alarms import open_in_history
 
-    with History(folder, memory_bytes=_QUERY_BYTES, threads=1) as history:
+    # the start waits for this; without checksums, 10 million events, 40 of them of alarms, take 0.24 s of CPU
+    # time instead of 0.30, and 50 MB are read from disk instead of 130
+    with History(folder, memory_bytes=_QUERY_BYTES, threads=1, check_sums=False) as history:
         events = open_in_history(history, queue_by_port)
         newest = records_of(history.events(limit=1).columns)["time_ns"].max(initial=0)
     events["kind"], events["reason"] = Kind.CLEARED, ClearReason.STOPPED
