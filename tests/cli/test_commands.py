@@ -404,7 +404,9 @@ def test_check_finds_what_keeps_a_collector_from_starting(run: Run, setting: str
 
 @pytest.mark.kernel
 def test_replay(run: Run, capture: Path, tmp_path: Path) -> None:
-    """A summary of what was found, and with --data a history; a second run adds to it, and says so."""
+    """A summary of what was found, and with --data a history; a second run adds to it, and says so. What is
+    logged after a crash is not between the lines of the output.
+    """
     status, out, _ = run("replay", capture, *SMALL)
     assert status == 0
     assert "received   20 reports in 20 frames" in out
@@ -425,7 +427,13 @@ def test_replay(run: Run, capture: Path, tmp_path: Path) -> None:
     assert run("replay", capture, "--speed", "100", *SMALL)[0] == 0
     names = tmp_path / "names.csv"
     names.write_text("node_id,port,name\n7,,leaf-7\n")
-    assert run("replay", capture, "--data", tmp_path / "data", "--names", names, *SMALL)[0] == 0
+    (tmp_path / "data" / "regions").symlink_to(tmp_path / "gone")  # as after a crash
+    status, out, err = run(
+        "replay", capture, "--format", "json", "--data", tmp_path / "data", "--names", names, *SMALL
+    )
+    assert status == 0
+    assert json.loads(out)["reports_total"] == 20
+    assert "ending the alarms of a collector that was killed" in err
     _, out, _ = run("query", "events", "--kind", "change", "--data", tmp_path / "data")
     assert "leaf-7" in out
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,22 @@ from hopscope.present.collector_state import CollectorState
 from hopscope.runtime.pipeline.lost_alarms import end_alarms
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
+from support.processes.collector_process import Collector
 from support.servers.service_manager import ServiceManager
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
+
+
+def kill_five_times(one: Collector, name: str) -> None:
+    """Kill a process and the four that are started instead of it."""
+    dead: set[int] = set()
+    while len(dead) < 5:
+        pid = one.status()[name]["pid"]
+        if pid and pid not in dead:
+            dead.add(pid)
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def test_what_is_in_the_socket_at_the_end_is_taken(
@@ -179,14 +191,8 @@ def test_a_helper_that_dies_again_and_again_is_left_stopped(
     """Five deaths of the archive in a minute: it is left stopped, which is said, and capture goes on."""
     one = collector("--no-serve")
     one.start()
-    dead: set[int] = set()
-    while not one.status()["archive"]["stopped"]:
-        pid = one.status()["archive"]["pid"]
-        if pid and pid not in dead:
-            dead.add(pid)
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
-    assert len(dead) == 5
+    kill_five_times(one, "archive")
+    eventually(lambda: one.status()["archive"]["stopped"])
     sender = load()
     sender.port = one.port
     state = CollectorState(one.data, fresh_seconds=0)
@@ -233,16 +239,8 @@ def test_alarms_of_a_killed_collector_end(collector: Callable[..., Any], load: C
     assert before.count("cleared") == 3
     with closing(UdpSender("127.0.0.1", one.port)) as sender:
         eventually(lambda: raised(len(before)))
-    dead: set[int] = set()
-    while one.process.poll() is None:
-        with suppress(ControlError):
-            pid = one.status()["worker-0"]["pid"]
-            if pid and pid not in dead:
-                dead.add(pid)
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
-    assert len(dead) == 5
-    assert one.process.returncode == 2
+    kill_five_times(one, "worker-0")
+    assert one.process.wait(HANG_SECONDS) == 2
     assert kinds().count("cleared") == 3
     with DataFolder(one.data) as folder:
         end_alarms(folder, queue_by_port=True)

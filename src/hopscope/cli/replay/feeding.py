@@ -70,6 +70,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         yield pipeline
         pipeline.close()
         return
+    from ...base import log
     from ...detect.distributions.reader import copy_region
     from ...detect.records import EVENT_VERSION
     from ...history.errors import HistoryError
@@ -80,6 +81,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     if any((data / "segments").glob("*.parquet")):
         print(f"hopscope: {data} has a history already: events are added to it", file=sys.stderr)
     reject_later(data)
+    log.configure(level=settings.log.level, form=settings.log.format)
     with DataFolder(data, settings.regions, keep_leftovers) as folder:
         if folder.events_wait:
             raise HistoryError(f"{data}: its disk does not take the events of the collector that ran before")
