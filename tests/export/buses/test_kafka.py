@@ -79,9 +79,14 @@ def finished(sender: Any) -> None:
 
 
 def test_events_are_there_once_whatever_fails(tmp_path: Path, cluster: MockCluster) -> None:
-    """The broker rejects, goes away and comes back: every event is there once, in order, as in history."""
+    """The broker rejects, goes away and comes back: every event is there once, in order, as in history.
+
+    Requests go out one after the other: a real broker refuses a message whose predecessor it rejected; the
+    mock accepts it, and librdkafka then takes the predecessor for accepted, too.
+    """
     made = timed_events(500, 1)
     given = {"brokers": cluster.brokers, "batch_events": 100, "timeout_seconds": 1, "message_bytes": 10_000}
+    given["options"] = {"max.in.flight.requests.per.connection": "1"}
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(made[:200])
         cluster.fail(7, 6)  # request timed out, not leader: retried by librdkafka
