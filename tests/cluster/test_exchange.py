@@ -30,6 +30,7 @@ from hopscope.cluster.process import Context
 from hopscope.detect.counters import DETECTOR, counters_of
 from hopscope.detect.flows.flow_id_hash import FlowIdHash
 from hopscope.detect.merge import Merge
+from hopscope.detect.postcards.join_kernel import CLOCK_BACK_NS
 from hopscope.detect.postcards.share import SEED, SLOTS, Share, create_slots, taken_path
 from hopscope.detect.records import Kind, Metric
 from hopscope.detect.report_queue import QueueReader, QueueWriter, attach_queue, create_queue
@@ -450,3 +451,10 @@ def test_rows_of_a_block_are_postcards_of_another_member() -> None:
     assert not rows["reason"].any()
     assert (rows["spare"] == 1).all()
     assert not (rows["flags"] & (Flag.HELD | Flag.JOINED | Flag.INCOMPLETE | Flag.NUMBERED)).any()
+
+
+def test_a_late_postcard_is_no_clock_that_was_set_back() -> None:
+    """However late a member's postcards are, the detector does not emit the paths that wait; half a second is
+    left until it reads them.
+    """
+    assert int(CLOCK_BACK_NS) >= exchange.OLDEST_NS + exchange.WAIT_NS + 400_000_000

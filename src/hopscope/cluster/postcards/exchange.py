@@ -40,8 +40,10 @@ WAIT_NS = 100_000_000
 """How long the detector delays reports to wait for postcards from other members."""
 TURN_POSTCARDS = 65_536
 """Maximum number of postcards taken from a worker's queue in a turn."""
-OLDEST_NS = 1_000_000_000
-"""Older received postcards are treated as if they had this age."""
+OLDEST_NS = 500_000_000
+"""Older received postcards are treated as if they had this age, half of `join_kernel.CLOCK_BACK_NS`: if one
+is older than that when the detector reads it, a clock seems to be set back, and all paths are emitted.
+"""
 RETRY_SECONDS = 1.0
 PUBLISH_SECONDS = 1.0
 """Maximum time for publishing the postcards of a turn."""
