@@ -231,12 +231,37 @@ def test_values_of_an_event_are_named_by_its_kind(demo: Any, browser: Any) -> No
     assert found == [values for _, values in EVENTS]
 
 
+NOWHERE: dict[str, Any] = {"source": None, "node": None, "port": None, "queue": None, "flow": None}
+FLOW = {"id": "1", "src": "10.0.0.1", "dst": "10.0.0.2", "sport": 1, "dport": 2, "proto": 6}
+ALARMS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"source": {"address": "192.0.2.7", "node": {"id": 7, "name": "leaf-7"}, "hw_id": 1}},
+        "192.0.2.7 leaf-7 hw 1",
+    ),
+    ({"source": {"address": "192.0.2.7", "node": None, "hw_id": 0}}, "192.0.2.7 hw 0"),
+    ({"node": {"id": 7, "name": "leaf-7"}, "port": {"id": 3, "name": None}}, "leaf-7 · port 3"),
+    ({"flow": FLOW}, "10.0.0.1:1 → 10.0.0.2:2 TCP"),
+    ({}, "the network"),
+]  # fmt: skip
+
+
+def test_the_place_of_an_alarm_names_the_switch(demo: Any, browser: Any) -> None:
+    """By hand: a silent source has an address, which says little, so its switch is named as well."""
+    browser.open(demo.url)
+    given = [{"metric": "none", **NOWHERE, **alarm} for alarm, _ in ALARMS]
+    found = browser.run(
+        "import('/console/any/lib/panel.js').then((m) =>"
+        f" {json.dumps(given)}.map((each) => m.alarmPlace(each).textContent))"
+    )
+    assert found == [place for _, place in ALARMS]
+
+
 def test_columns_of_times_have_their_unit_in_csv(demo: Any, browser: Any) -> None:
     """A value is a number of ns, as in CSV of the command line; a flow without a latency has none, not 0."""
     browser.open(demo.url)
     found = browser.run(
         "import('/console/any/views/overview/tables.js').then((m) => m.flowPanel()).then((panel) => {"
-        " const flow = { id: '1', src: '10.0.0.1', dst: '10.0.0.2', sport: 1, dport: 2, proto: 6 };"
+        f" const flow = {json.dumps(FLOW)};"
         " const rows = [null, 4560000].map((latency_ns) => ({ flow: { ...flow, id: String(latency_ns) },"
         "  latency_ns, latency_mean_ns: null, hop_count: 1, packets: 1, alarms: [] }));"
         " panel.update({ slow_flows: rows });"

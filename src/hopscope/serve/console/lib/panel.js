@@ -3,7 +3,7 @@
 import { h, keyed, say } from "./dom.js";
 import { link } from "./address.js";
 import { get, path } from "./api.js";
-import { queueName, sentence } from "./format.js";
+import { flowText, queueName, sentence } from "./format.js";
 import { loginAddress, mayChange, session } from "./session.js";
 
 /**
@@ -99,6 +99,15 @@ export function placeLink(node, port, queue = null, metric = null) {
   if (!port) return h("a", { href: link("/fabric", { selected: String(node.id) }) }, name, more);
   return h("a", { href: link(["ports", node.name ?? node.id, port.name ?? port.id]) }, h("b", null, name), " · ",
     port.name ?? `port ${port.id}`, more);
+}
+
+/** Where an alarm is: a source with its switch, a port or switch, a flow, or else the network. */
+export function alarmPlace(alarm) {
+  const { source } = alarm;
+  if (source) return h("span", null, source.address, source.node && [" ", placeLink(source.node, null)], h("span", { class: "faint" }, ` hw ${source.hw_id}`));
+  if (alarm.node) return placeLink(alarm.node, alarm.port, alarm.queue, alarm.metric);
+  if (alarm.flow) return h("a", { href: link(["flows", alarm.flow.id]) }, flowText(alarm.flow));
+  return h("span", { class: "faint" }, "the network");
 }
 
 /** Text of the documentation: text between backticks is code. */

@@ -7,7 +7,7 @@ import { exports } from "../../lib/export.js";
 import { ago, amount, flowText, moment, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
 import { asksCluster, consoleOf, eventLink, isElsewhere } from "../../lib/members.js";
-import { changeButton, empty, operatorNote, panel, placeLink } from "../../lib/panel.js";
+import { alarmPlace, changeButton, empty, operatorNote, panel } from "../../lib/panel.js";
 import { mayChange } from "../../lib/session.js";
 import { table } from "../../lib/table.js";
 import { acknowledge, silence, takeBack } from "./forms.js";
@@ -19,7 +19,7 @@ export function alarmPart() {
     empty: empty("No alarm is open.", "An alarm starts when a value rises above its limit. Limits are set on the Limits page."),
     columns: [
       { name: "what", title: "Alarm", cell: (each) => (each.id ? h("a", { href: eventLink(each) }, nameOf(each)) : nameOf(each)), value: nameOf },
-      { name: "where", title: "Where", phone: "plain", cell: whereOf, value: (each) => each.key },
+      { name: "where", title: "Where", phone: "plain", cell: alarmPlace },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
@@ -61,13 +61,6 @@ export function alarmPart() {
 
 function nameOf(alarm) {
   return alarm.kind === "silent" ? "silent source" : words(alarm.metric);
-}
-
-function whereOf(alarm) {
-  if (alarm.source) return h("span", null, alarm.source.address, alarm.source.node && [" ", placeLink(alarm.source.node, null)]);
-  if (alarm.node) return placeLink(alarm.node, alarm.port, alarm.queue, alarm.metric);
-  if (alarm.flow) return h("a", { href: link(["flows", alarm.flow.id]) }, flowText(alarm.flow));
-  return h("span", { class: "faint" }, "the network");
 }
 
 function flowsOf(alarm) {

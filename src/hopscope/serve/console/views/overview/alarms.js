@@ -3,10 +3,10 @@
 import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";
 import { path } from "../../lib/api.js";
-import { ago, amount, flowText, moment, nodeName, portName, words } from "../../lib/format.js";
+import { ago, amount, flowText, moment, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
 import { asksCluster, eventLink } from "../../lib/members.js";
-import { empty, panel, placeLink } from "../../lib/panel.js";
+import { alarmPlace, empty, panel } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
 export function alarmPanel() {
@@ -20,7 +20,7 @@ export function alarmPanel() {
     empty: empty("Nothing is above its limit."),
     columns: [
       { name: "metric", title: "Alarm", value: (each) => each.metric, cell: (each) => what(each) },
-      { name: "place", title: "Where", phone: "plain", value: (each) => `${nodeName(each.node)} ${portName(each.port)} ${each.queue ?? ""}`, cell: (each) => where(each) },
+      { name: "place", title: "Where", phone: "plain", cell: alarmPlace },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
@@ -44,12 +44,6 @@ export function alarmPanel() {
 function what(each) {
   const text = each.kind === "silent" ? "silent source" : words(each.metric);
   return each.id ? h("a", { href: eventLink(each) }, text) : text;
-}
-
-function where(each) {
-  if (each.node) return placeLink(each.node, each.port, each.queue, each.metric);
-  if (each.flow) return h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow));
-  return each.source ? `${each.source.address} hw ${each.source.hw_id}` : "–";
 }
 
 function whose(each) {
