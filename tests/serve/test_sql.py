@@ -63,7 +63,9 @@ def test_one_answer_in_three_forms(api: Any, collector: Any) -> None:
     )
     assert [answer.status_code for answer in answers] == [200, 200, 200]
     table = m.Table.model_validate(answers[0].json())
-    assert table.types == ["UBIGINT", "TIMESTAMP_NS", "VARCHAR", "UBIGINT", "UINTEGER[]", "INTEGER"]
+    *types, nothing = table.types
+    assert types == ["UBIGINT", "TIMESTAMP_NS", "VARCHAR", "UBIGINT", "UINTEGER[]"]
+    assert nothing in ("INTEGER", "NULL")  # of DuckDB 1.5, and of 2
     assert (len(table.rows), table.truncated) == (5, True)
     assert all(answer.headers[TRUNCATED] == "true" for answer in answers)
     head, *rows = csv.reader(io.StringIO(answers[1].text))

@@ -116,7 +116,8 @@ def fetch(
     """
     if described is None:
         found = cursor.execute(f"SELECT * FROM (\n{select}\n) LIMIT 0").description or []
-        described = [(name, str(kind)) for name, kind, *_ in found]
+        # DuckDB 2 has quotes in the type of a column of NULL
+        described = [(name, str(kind).replace('"NULL"', "NULL")) for name, kind, *_ in found]
     selected = []
     for i, (_, kind) in enumerate(described):
         if kind in _SMALL:
