@@ -46,3 +46,24 @@ def test_sockets_are_warmed_up_without_ipv4() -> None:
         made.inside(lambda: load_steps(["listener", "sink"], lambda line: None))
     finally:
         made.remove()
+
+
+@pytest.mark.kernel
+def test_frames_are_sent_without_further_kernels() -> None:
+    """Once the kernels of interfaces are loaded, a ring for sending (of a sink, of `blast --interface`) loads
+    no other.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("only root can send frames")
+    words = (
+        "from hopscope.base.kernels.kernel_cache import loaded\n"
+        "from hopscope.runtime.warmup import load_steps\n"
+        "from hopscope.capture.ring.sender import RingSender\n"
+        "load_steps(['interface'], print)\n"
+        "before = set(loaded)\n"
+        "RingSender('lo').close()\n"
+        "print(sorted(loaded - before), len(before))"
+    )
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    late, _, count = done.stdout.splitlines()[-1].rpartition(" ")
+    assert late == "[]" and int(count) > 0

@@ -339,8 +339,10 @@ def _listener() -> None:
 
 def _ring() -> None:
     from ..capture.ring.listener import RingListener
+    from ..capture.ring.ring_kernel import close_gaps
 
     RingListener(ListenSettings(kind="mirror", interface="lo")).prepare()
+    close_gaps(np.zeros(0, np.uint8), np.zeros(0, np.uint64), np.zeros(0, np.uint32))  # of a RingSender
 
 
 def _report_ring() -> None:
