@@ -253,12 +253,17 @@ def test_usage_errors(run: Run) -> None:
 
 
 def test_good_settings_are_those_that_a_collector_starts_with(run: Run, tmp_path: Path) -> None:
-    """An unknown kind of event in a filter is what no model knows: `config check` finds it all the same."""
+    """An unknown kind of event in a filter, and processors that do not fit the workers, are what no model
+    knows: `config check` finds them all the same.
+    """
     file = tmp_path / "hopscope.toml"
     file.write_text('[export.pager]\nkind = "webhook"\nurl = "http://127.0.0.1:9"\nkinds = ["rased"]\n')
     status, out, err = run("config", "check", file)
     assert (status, out) == (2, "")
-    assert err.startswith("hopscope: export.pager: found 'rased', expected one of new_key, ")
+    assert err.startswith("hopscope: export.pager: kinds: found 'rased', expected one of new_key, ")
+    file.write_text("processors = [0, 0]\n")
+    status, out, err = run("config", "check", file)
+    assert (status, out, err) == (2, "", "hopscope: processors: found one twice, expected each once\n")
 
 
 def test_a_wrong_store_is_found_before_a_start(run: Run, tmp_path: Path) -> None:
@@ -385,7 +390,7 @@ def test_check(run: Run, tmp_path: Path) -> None:
         ("postcards.links=missing.toml", "missing.toml (links between switches): No such"),
         (
             "export={lab={kind='parquet',kinds=['rased']}}",
-            "export.lab: found 'rased', expected one of new_key, ",
+            "export.lab: kinds: found 'rased', expected one of new_key, ",
         ),
         ("listen=[]", "set listen"),
         ("label.listen=127.0.0.1:{port}", "the port is in use by another program"),

@@ -6,6 +6,7 @@ import http.server
 import json
 import math
 import os
+import re
 import ssl
 import threading
 from collections.abc import Iterator
@@ -21,13 +22,14 @@ from hopscope.detect.counters import INDEX
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory import running
 from hopscope.memory.data_folder import DataFolder
-from hopscope.present.counter_advice import ADVICE, WARNINGS
+from hopscope.present.counter_advice import ADVICE, LABEL_TABLES, WARNINGS
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
 from hopscope.runtime.pipeline.summary import LABEL_LOST, LOST
 from hopscope.runtime.supervisor.control import ControlServer
 from hopscope.serve import readiness
 from hopscope.settings.collector import Settings
+from hopscope.settings.section import item_section, section_of
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
 from support.processes.command import hopscope
@@ -264,3 +266,16 @@ def test_every_counter_of_losses_has_advice() -> None:
     """A counter that the summary lists as lost says what to do about it; and all counters exist."""
     assert ADVICE.keys() == LOST.keys() | LABEL_LOST.keys()
     assert WARNINGS.keys() <= INDEX.keys()
+
+
+def test_advice_names_only_settings_that_exist() -> None:
+    """Words such as `listen.rate_limit` in the advice about a counter are keys of the settings."""
+    words = " ".join([*ADVICE.values(), *(text for _, text in {**WARNINGS, **LABEL_TABLES}.values())])
+    named = re.findall(r"\b([a-z]+)\.([a-z_]+)\b", words)
+    sections = {
+        name: section_of(field.annotation) or item_section(field.annotation)
+        for name, field in Settings.model_fields.items()
+    }
+    checked = [(name, key, section) for name, key in named if (section := sections.get(name))]
+    assert len(checked) > 10
+    assert [(name, key) for name, key, section in checked if key not in section.model_fields] == []

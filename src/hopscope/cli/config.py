@@ -55,10 +55,12 @@ def check(
 
     Exit status: 0; 1 if a source or destination does not work; 2 if the settings are wrong.
     """
+    from ..runtime.processes.processors import check as check_processors
     from ..runtime.supervisor.requirements import check_requirements
 
     loaded = SettingsOptions(config=file).loaded()
     if not connect:
+        check_processors(loaded.settings)
         check_requirements(loaded.settings)
         print(f"{loaded.file or 'defaults'}: good")
         return

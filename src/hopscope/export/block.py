@@ -61,9 +61,9 @@ class EventFilter:
 
     def __init__(self, settings: ExportSettings) -> None:
         kinds = {kind.label: kind.value for kind in Kind}
-        self._kinds = _codes(settings.read_kinds, kinds)
+        self._kinds = _codes("kinds", settings.read_kinds, kinds)
         self._endings = np.array([kinds[name] for name in settings.endings], np.uint8)
-        self._metrics = _codes(settings.metrics, {metric.label: metric.value for metric in Metric})
+        self._metrics = _codes("metrics", settings.metrics, {metric.label: metric.value for metric in Metric})
         self._nodes = np.array(settings.nodes, np.uint32) if settings.nodes else None
         self._prefixes = FlowFilter(prefixes=settings.prefixes)
         self._sample = np.uint64(settings.sample)
@@ -114,13 +114,13 @@ class EventFilter:
         return self._prefixes.mask(records) & (records["ip_version"] != 0)
 
 
-def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:
+def _codes(key: str, names: Sequence[str], known: dict[str, int]) -> Mask | None:
     """A mask by code, bool [256]; None: all codes."""
     if not names:
         return None
     for name in names:
         if name not in known:
-            raise HopscopeError(f"found {name!r}, expected one of {', '.join(known)}")
+            raise HopscopeError(f"{key}: found {name!r}, expected one of {', '.join(known)}")
     found = np.zeros(256, bool)
     found[[known[name] for name in names]] = True
     return found

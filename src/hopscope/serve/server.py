@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from ..base.errors import HopscopeError
 from ..base.names import Names
 from ..base.process.stop import Stop
+from ..base.tls import TlsError
 from ..operators.database import Database
 from ..operators.users import Users
 from ..settings.collector import Settings
@@ -50,7 +51,10 @@ def bind(settings: ServeSettings, folder: Path) -> socket.socket:
     """
     _check_logins(settings, folder)
     if settings.cert_file is not None:
-        Certificate(settings.cert_file, settings.key_file)
+        try:
+            Certificate(settings.cert_file, settings.key_file)
+        except TlsError as error:
+            raise ServeError(f"serve: {error}") from None
     try:
         return bind_to(settings.host, settings.port, "serve.port")
     except ServeError as error:

@@ -13,9 +13,8 @@ import httpx
 import pytest
 import trustme
 
-from hopscope.base.tls import TlsError
 from hopscope.serve.access import tls
-from hopscope.serve.server import bind, run, url_of
+from hopscope.serve.server import ServeError, bind, run, url_of
 from hopscope.settings.collector import Settings
 from hopscope.settings.serve import ServeSettings
 from support.servers.tls import Files
@@ -99,12 +98,12 @@ def test_only_modern_tls_is_spoken(files: Files) -> None:
 
 
 def test_a_certificate_that_is_no_good_stops_the_start(files: Files, tmp_path: Path) -> None:
-    """A missing file, a key of another certificate, and a text that is none are named."""
+    """A missing file, a key of another certificate, and a text that is none are named, with their section."""
     (tmp_path / "text").write_text("no certificate")
     for cert, key, named in (
         (tmp_path / "none.pem", files.key, "none.pem"),
         (files.cert, Path(files.own["key_file"]), "server.pem and "),
         (tmp_path / "text", files.key, "text"),
     ):
-        with pytest.raises(TlsError, match=named):
+        with pytest.raises(ServeError, match=f"^serve: .*{named}"):
             bind(ServeSettings(port=0, cert_file=cert, key_file=key), tmp_path)
