@@ -214,6 +214,27 @@ def collect_auto() -> None:
     worker(to_far(frames), "mirror://near?dialect=auto", "ring://near?promiscuous=yes")
 
 
+def mixed() -> None:
+    """A collector of sFlow and IPFIX, over UDP and TCP; data sets come before their template."""
+    from support.packets import ipfix_make as make
+
+    sflow = forked(lambda: [payload for payload in captured("edge", payloads=True) if payload[1] == 0])
+    ipfix = [
+        *(make.message(make.set_of(256, make.record()), sequence=number) for number in range(3)),
+        make.message(make.set_of(2, make.template(256, make.FLOW)), sequence=3),
+    ]
+    in_namespace()
+    ways = [to_port(4001, sflow), to_port(4002, ipfix)]
+
+    def send() -> None:
+        for way in ways:
+            way()
+        with socket.create_connection(("127.0.0.1", 4002)) as exporter:
+            exporter.sendall(b"".join(reversed(ipfix)))
+
+    worker(send, "sflow://127.0.0.1:4001", "ipfix://127.0.0.1:4002", "ipfix+tcp://127.0.0.1:4002")
+
+
 def one_of_several() -> None:
     """A worker that hands its reports to a detector."""
     payloads = forked(lambda: captured("microburst", payloads=True))
@@ -419,6 +440,7 @@ def measured(role: Callable[[], None]) -> list[str]:
 ROLES: dict[str, Callable[[], None]] = {
     "collect": collect,
     "collect-auto": collect_auto,
+    "mixed": mixed,
     "one-of-several": one_of_several,
     "detector": detector,
     "sink": sink,

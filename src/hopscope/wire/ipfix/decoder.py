@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..decode.decoder import MARGIN, new_block, with_room
 from ..node_ids import NodeIds
 from ..reasons import Place, Reason
-from ..records import HOP, REPORT, Carried, FrameBatch, Kind, Records, ReportBatch
+from ..records import FRAME, HOP, REPORT, Carried, FrameBatch, Kind, Records, ReportBatch
 from ..versions import IPFIX, NETFLOW_9
 from . import layout
 from .domains import Domain, Domains, Session, WaitingSet
@@ -185,7 +185,7 @@ class IpfixDecoder:
 
     def _run_again(self, released: list[tuple[Domain, WaitingSet, int, int]]) -> None:
         """Decode sets whose template has arrived, with its time of arrival, so that times never go back."""
-        frames = np.array([waiting.frame for _, waiting, _, _ in released])
+        frames = np.array([waiting.frame for _, waiting, _, _ in released], FRAME)
         lengths = np.array([len(waiting.message) for _, waiting, _, _ in released], np.uint64)
         messages = bytearray(b"".join(waiting.message for _, waiting, _, _ in released))
         frames["time_ns"] = [time_ns for _, _, _, time_ns in released]
