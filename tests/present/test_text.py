@@ -24,6 +24,13 @@ def test_times_go_both_ways() -> None:
     assert parse_when(str(NOW), 0) == NOW
 
 
+def test_times_after_2261() -> None:
+    """They are as late as NumPy's and DuckDB's times in ns, and one more, can be."""
+    late = {parse_when(text, 0) for text in (str(2**63 - 2), "9" * 19, "9999-12-31", "2262-01-01")}
+    assert len(late) == 1
+    assert str(np.datetime64(late.pop() + 1, "ns")).startswith("2261-07-")
+
+
 @pytest.mark.parametrize(
     "text",
     [

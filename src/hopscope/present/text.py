@@ -27,6 +27,8 @@ _UNITS = {
 }
 EARLIEST_NS = 10**15
 """A smaller number (before 1970-01-12) is not meant as a time in ns, but as seconds, ms or a year."""
+LATEST_NS = 92 * 10**17
+"""Later times (after 2261-07) are taken for this one: DuckDB's and NumPy's times in ns end in 2262."""
 _EXPECTED = "expected a time such as 2026-01-31T12:00:00Z, ns since 1970 (19 digits), or 5m"
 _AGO = re.compile(r"-?(\d{1,9})(ns|us|ms|s|m|h|d)")
 
@@ -70,17 +72,17 @@ def parse_span(text: str) -> int:
 
 
 def parse_when(text: str, now_ns: int) -> int:
-    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`5m`).
+    """ns since the epoch, at most LATEST_NS, of an RFC 3339 time, a number of ns, or a time ago (`5m`).
     Raises UnreadableError.
     """
     text = text.strip()
     if match := _AGO.fullmatch(text):
         return max(0, now_ns - int(match[1]) * _UNITS[match[2]])
     if re.fullmatch(r"\d{1,19}", text):
-        number = min(int(text), 2**63 - 1)
+        number = int(text)
         if 0 < number < EARLIEST_NS:
             raise UnreadableError(_EXPECTED)
-        return number
+        return min(number, LATEST_NS)
     fraction = 0
     if match := re.search(r"\.(\d{1,9})\d*", text):
         fraction = int(match[1].ljust(9, "0"))
@@ -89,7 +91,7 @@ def parse_when(text: str, now_ns: int) -> int:
         moment = datetime.fromisoformat(text.replace(" ", "+"))  # a + in a query string arrives as a space
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return max(0, int(moment.timestamp()) * 10**9 + fraction)
+        return min(max(0, int(moment.timestamp()) * 10**9 + fraction), LATEST_NS)
     except (ValueError, OverflowError):
         raise UnreadableError(_EXPECTED) from None
 

@@ -11,7 +11,7 @@ from ...base.errors import HopscopeError
 from ...base.names import MAX_PORT
 from ...present.events import label
 from ...present.select import PLACE_METRICS
-from ...present.text import UnreadableError, parse_span
+from ...present.text import LATEST_NS, UnreadableError, parse_span
 from ...present.units import amount, duration, flow_text
 from ..options.declare import option
 from ..options.filters import node_ids
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("start", "duration_ns", "metric", "node", "port", "queue", "peak", "limit", "flows", "worst_flow")
 LIMITED = Answer(limit=50)
-_LATEST_NS = 2**62
-"""The year 2116: events may be ahead of the clock."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class BurstOptions(Window):
         nodes = node_ids([] if self.node is None else [self.node], names)
         return Search(
             start_ns or 0,
-            _LATEST_NS if end_ns is None else end_ns,
+            LATEST_NS if end_ns is None else end_ns,
             self.metric,
             self.above,
             _span("--min-duration", self.min_duration) or 0,

@@ -181,9 +181,9 @@ def sql(
             f"--output {output}: expected a name such as {output.stem}.parquet; `--format csv` prints CSV"
         )
     if output is not None and form is not Format.TABLE:
-        raise HopscopeError(f"--format {form}: found with --output, which writes Parquet")
+        raise HopscopeError(f"--output writes Parquet, whatever the format: leave out --format {form}")
     if output is not None and source.scope is Scope.CLUSTER:
-        raise HopscopeError("--output: Parquet is for one member's history, expected no --scope cluster")
+        raise HopscopeError("--output writes the history of one member: leave out --scope cluster")
     answer = Answer(limit or (SQL_ROWS if output is None else PARQUET_ROWS), form)
     with source.history() as (history, _):
         statement = standard_input().read() if text == "-" else text
