@@ -18,7 +18,7 @@ from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases.influx import Influx
 from hopscope.export.destination import Context
 from hopscope.export.sender import Sender
-from hopscope.settings.destinations.databases.influx import InfluxSettings
+from hopscope.settings.destinations.databases import InfluxSettings
 from support.events.event_make import Events, random_events
 from support.servers.server_process import InfluxServer, VictoriaMetrics
 

@@ -23,9 +23,8 @@ from hopscope.cli.application import GROUPS, build
 from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.descriptions import descriptions
 from hopscope.settings.destinations.common import ExportSettings
-from hopscope.settings.destinations.kinds import EXPORT_KINDS
-from hopscope.settings.destinations.metrics.common import MetricsSettings
-from hopscope.settings.destinations.metrics.kinds import METRICS_KINDS
+from hopscope.settings.destinations.kinds import EXPORT_KINDS, METRICS_KINDS
+from hopscope.settings.destinations.metrics import MetricsSettings
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import item_section, section_of
 from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings

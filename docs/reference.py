@@ -24,9 +24,8 @@ from pydantic_core import PydanticUndefined
 from hopscope.settings.agent import AgentSettings
 from hopscope.settings.configuration.descriptions import descriptions, member_descriptions
 from hopscope.settings.destinations.common import ExportSettings
-from hopscope.settings.destinations.kinds import EXPORT_KINDS
-from hopscope.settings.destinations.metrics.common import MetricsSettings
-from hopscope.settings.destinations.metrics.kinds import METRICS_KINDS
+from hopscope.settings.destinations.kinds import EXPORT_KINDS, METRICS_KINDS
+from hopscope.settings.destinations.metrics import MetricsSettings
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import plain_type
 from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings

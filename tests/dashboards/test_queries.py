@@ -20,9 +20,8 @@ from hopscope.export.metrics.influx import InfluxMetrics
 from hopscope.export.metrics.remote_write import RemoteWrite
 from hopscope.fabric.faults import FaultKind
 from hopscope.history.files.journal_file import read_journals
-from hopscope.settings.destinations.databases.clickhouse import ClickHouseSettings
-from hopscope.settings.destinations.databases.influx import InfluxMetricsSettings, InfluxSettings
-from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
+from hopscope.settings.destinations.databases import ClickHouseSettings, InfluxMetricsSettings, InfluxSettings
+from hopscope.settings.destinations.metrics import RemoteWriteSettings
 from support.processes.demo_collector import ROUND_SECONDS, DemoCollector, demo_collector
 from support.servers import grafana
 from support.servers.clickhouse_server import ClickHouseToday

@@ -24,7 +24,7 @@ from hopscope.export.databases.clickhouse_schema import migrations
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.sender import Sender
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.settings.destinations.databases.clickhouse import ClickHouseSettings
+from hopscope.settings.destinations.databases import ClickHouseSettings
 from support.events.event_make import Events, random_events
 from support.events.event_rows import guide_statements
 from support.servers.clickhouse_server import ClickHouse as Server

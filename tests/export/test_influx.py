@@ -26,7 +26,7 @@ from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.influx import InfluxMetrics
 from hopscope.export.sender import Sender
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.settings.destinations.databases.influx import InfluxMetricsSettings, InfluxSettings
+from hopscope.settings.destinations.databases import InfluxMetricsSettings, InfluxSettings
 from hopscope.wire.address import address
 from support.events.event_make import Events, random_events
 from support.servers.server_process import InfluxServer, VictoriaMetrics

@@ -21,7 +21,7 @@ from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.kinds import check_exports
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
-from hopscope.settings.destinations.databases.parquet import ParquetSettings
+from hopscope.settings.destinations.databases import ParquetSettings
 from support.events.event_make import Events
 from support.events.event_rows import history_row, table_sender, two_minutes
 from support.servers.s3_server import S3Server

@@ -23,7 +23,7 @@ from hopscope.export.databases.postgres import Postgres
 from hopscope.export.databases.postgres_schema import migrations
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.settings.destinations.databases.postgres import PostgresSettings
+from hopscope.settings.destinations.databases import PostgresSettings
 from support.events.event_rows import guide_statements, history_row, table_sender, two_minutes
 from support.servers.postgres_server import PostgresServer
 from support.waiting import HANG_SECONDS, eventually

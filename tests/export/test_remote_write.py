@@ -26,7 +26,7 @@ from hopscope.export.metrics.sender import MetricsSender
 from hopscope.memory.region import RegionError
 from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import Settings
-from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
+from hopscope.settings.destinations.metrics import RemoteWriteSettings
 from hopscope.settings.serve import ServeSettings
 from support.servers.server_process import NO_TLS, PrometheusServer, VictoriaMetrics, free_port
 from support.waiting import HANG_SECONDS, eventually

@@ -20,7 +20,7 @@ from hopscope.history.writing.journal import JournalWriter
 from hopscope.memory.data_folder import DataFolder
 from hopscope.present import alarms
 from hopscope.runtime.pipeline.lost_alarms import end_alarms
-from hopscope.settings.destinations.alerts.common import AlertSettings
+from hopscope.settings.destinations.alerts import AlertSettings
 from hopscope.settings.history import HistorySettings
 from support.events.alert_events import SECOND, event, flow, joined
 from support.events.event_make import START_NS

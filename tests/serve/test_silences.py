@@ -20,7 +20,7 @@ from hopscope.export.destination import Context
 from hopscope.operators.audit import Audit, Author
 from hopscope.operators.database import Database
 from hopscope.operators.silences import LONGEST_NS, Matcher, Silence, Silences, first_match
-from hopscope.settings.destinations.alerts.common import AlertSettings
+from hopscope.settings.destinations.alerts import AlertSettings
 from support.events.alert_events import SECOND, event, flow, joined
 from support.events.event_make import START_NS
 

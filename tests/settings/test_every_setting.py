@@ -15,9 +15,8 @@ from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load, parse_set
 from hopscope.settings.destinations.common import ExportSettings
-from hopscope.settings.destinations.kinds import EXPORT_KINDS
-from hopscope.settings.destinations.metrics.common import MetricsSettings
-from hopscope.settings.destinations.metrics.kinds import METRICS_KINDS
+from hopscope.settings.destinations.kinds import EXPORT_KINDS, METRICS_KINDS
+from hopscope.settings.destinations.metrics import MetricsSettings
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import Section, plain_type, section_of
 from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings

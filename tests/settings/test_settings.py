@@ -17,7 +17,7 @@ from hopscope.settings.configuration import file as file_module
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load, parse_set, walk
 from hopscope.settings.custom_dialect import PROTOCOLS, DialectSettings
-from hopscope.settings.destinations.databases.postgres import PostgresSettings
+from hopscope.settings.destinations.databases import PostgresSettings
 from hopscope.settings.dialects import known
 from hopscope.wire.dialect import DIALECTS, Dialect, Domain
 from hopscope.wire.headers.tunnel import by_protocol

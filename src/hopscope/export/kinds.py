@@ -12,7 +12,7 @@ from ..base.errors import HopscopeError
 from ..base.extras import install_command
 from ..settings.cluster import STREAM
 from ..settings.collector import Settings
-from ..settings.destinations.buses.common import BusSettings
+from ..settings.destinations.buses import BusSettings
 from ..settings.destinations.kinds import ENTRY_POINTS
 from .block import EventFilter
 from .counters import DestinationLabel

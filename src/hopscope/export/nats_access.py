@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..settings.destinations.buses.nats import NatsAccess
+from ..settings.destinations.buses import NatsAccess
 from .credentials import secret
 from .tls import tls_context
 

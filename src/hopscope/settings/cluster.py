@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from .destinations.buses.nats import NatsAccess, NatsSettings, Server
+from .destinations.buses import NatsAccess, NatsSettings, Server
 from .destinations.shown import shown
 from .section import Seconds, is_loopback
 

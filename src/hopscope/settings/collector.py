@@ -14,8 +14,7 @@ from ..wire.dialect import DEFAULT
 from .cluster import MEMBER, STREAM, ClusterSettings
 from .custom_dialect import DialectSettings
 from .destinations.common import ExportSettings
-from .destinations.kinds import NamedExports
-from .destinations.metrics.kinds import NamedMetrics
+from .destinations.kinds import NamedExports, NamedMetrics
 from .detect import DetectSettings
 from .direct import DirectSettings
 from .history import HistorySettings

@@ -14,7 +14,7 @@ from hopscope.export.alerts import alarms as module
 from hopscope.export.alerts.alarms import Alarms
 from hopscope.export.alerts.texts import values
 from hopscope.export.block import EventFilter
-from hopscope.settings.destinations.alerts.common import AlertSettings
+from hopscope.settings.destinations.alerts import AlertSettings
 from support.events.alert_events import SECOND, event, flow, joined
 from support.events.event_make import START_NS, Events, random_events
 

@@ -24,7 +24,7 @@ from hopscope.export.destination import Context
 from hopscope.operators.audit import Audit, Author
 from hopscope.operators.database import Database
 from hopscope.operators.silences import Matcher, Silences
-from hopscope.settings.destinations.alerts.alertmanager import AlertmanagerSettings
+from hopscope.settings.destinations.alerts import AlertmanagerSettings
 from support.events.alert_events import event, flow, joined
 from support.events.event_make import START_NS
 from support.servers.http_receiver import receiving

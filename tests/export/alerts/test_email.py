@@ -22,7 +22,7 @@ from hopscope.detect.records import Kind
 from hopscope.export.alerts.email import Email
 from hopscope.export.alerts.outbox import Message
 from hopscope.export.destination import Context, DeliveryError
-from hopscope.settings.destinations.alerts.email import EmailSettings
+from hopscope.settings.destinations.alerts import EmailSettings
 from support.events.alert_events import event, joined
 from support.events.event_make import START_NS
 from support.servers.server_process import free_port

@@ -17,8 +17,7 @@ from hopscope.export.alerts.outbox import Message, Outbox
 from hopscope.export.alerts.syslog import Syslog
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import Context
-from hopscope.settings.destinations.alerts.common import AlertSettings, Grouping
-from hopscope.settings.destinations.alerts.syslog import SyslogSettings
+from hopscope.settings.destinations.alerts import AlertSettings, Grouping, SyslogSettings
 from support.events.alert_events import SECOND, event, flow, joined, numbered
 from support.events.event_make import START_NS, Events
 

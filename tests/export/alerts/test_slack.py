@@ -13,7 +13,7 @@ from hopscope.detect.records import Kind
 from hopscope.export.alerts.slack import BLOCK, Slack
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import Context
-from hopscope.settings.destinations.alerts.slack import SlackSettings
+from hopscope.settings.destinations.alerts import SlackSettings
 from support.events.alert_events import event, joined
 from support.servers.http_receiver import receiving
 

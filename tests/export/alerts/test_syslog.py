@@ -18,7 +18,7 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.export.alerts.outbox import Message
 from hopscope.export.alerts.syslog import DATAGRAM, Syslog, syslog_message
 from hopscope.export.destination import Context, DeliveryError
-from hopscope.settings.destinations.alerts.syslog import SyslogSettings
+from hopscope.settings.destinations.alerts import SyslogSettings
 from support.events.alert_events import SECOND, event, flow, joined
 from support.events.event_make import START_NS
 from support.servers.server_process import ServerProcess, free_port

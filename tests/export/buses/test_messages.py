@@ -18,7 +18,7 @@ from hopscope.export.buses.format import read_block
 from hopscope.export.buses.messages import Encoder, Message, place, safe
 from hopscope.export.destination import Context
 from hopscope.present.events import event_object
-from hopscope.settings.destinations.buses.common import BusSettings
+from hopscope.settings.destinations.buses import BusSettings
 from support.events.event_make import Events
 from support.servers.bus_make import NAMES, joined, timed_events
 

@@ -19,7 +19,7 @@ from ...base.names import Names
 from ...detect.alarms import ENDS, alarm_key, alarmed_hop
 from ...detect.records import NO_NODE, Kind
 from ...present.events import continues, event_object, long_paths, when
-from ...settings.destinations.alerts.common import AlertSettings
+from ...settings.destinations.alerts import AlertSettings
 from ...wire.records import Records
 from .severity import SeverityRules, rank
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...detect.records import Kind, Metric
 from ...present.events import when
-from ...settings.destinations.alerts.alertmanager import AlertmanagerSettings
+from ...settings.destinations.alerts import AlertmanagerSettings
 from ..destination import Context
 from .alarms import Alert
 from .outbox import Message

@@ -19,7 +19,7 @@ from ...base.log import logger
 from ...detect.alarms import ENDS
 from ...detect.records import Kind
 from ...operators.silences import SilenceReader
-from ...settings.destinations.alerts.common import AlertSettings
+from ...settings.destinations.alerts import AlertSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
 from .alarms import Alarm, Alarms, Alert

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ...base.log import logger
 from ...base.version import VERSION
-from ...settings.destinations.alerts.email import EmailSettings
+from ...settings.destinations.alerts import EmailSettings
 from ..credentials import secret
 from ..destination import DeliveryError
 from ..tls import tls_context

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...present.events import label
-from ...settings.destinations.alerts.common import Grouping
+from ...settings.destinations.alerts import Grouping
 from .alarms import Alert, fields_of
 from .severity import rank
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...base.errors import HopscopeError
 from ...detect.records import Kind, Metric
 from ...present.severity import severity_of_kind
-from ...settings.destinations.alerts.common import SEVERITIES, AlertSettings, Rule, parse_rule
+from ...settings.destinations.alerts import SEVERITIES, AlertSettings, Rule, parse_rule
 
 _KINDS = {kind.label: int(kind) for kind in Kind}
 _METRICS = {metric.label: int(metric) for metric in Metric}

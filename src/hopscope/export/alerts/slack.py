@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...settings.destinations.alerts.slack import SlackSettings
+from ...settings.destinations.alerts import SlackSettings
 from ..destination import Context
 from .outbox import Message
 from .post import PostingDestination

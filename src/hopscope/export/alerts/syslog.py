@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...settings.destinations.alerts.syslog import FACILITIES, SyslogSettings
+from ...settings.destinations.alerts import FACILITIES, SyslogSettings
 from ..connection import Connection
 from .alarms import Alert
 from .destination import AlertDestination

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from ...detect.records import ClearReason, Kind, Metric
 from ...present.events import label
 from ...present.units import amount, duration, flow_text
-from ...settings.destinations.alerts.common import VARIABLES, AlertSettings
+from ...settings.destinations.alerts import VARIABLES, AlertSettings
 from .alarms import Alert
 from .outbox import Message
 

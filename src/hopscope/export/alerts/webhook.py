@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.version import VERSION
-from ...settings.destinations.alerts.webhook import WebhookSettings
+from ...settings.destinations.alerts import WebhookSettings
 from .outbox import Message
 from .post import PostingDestination
 

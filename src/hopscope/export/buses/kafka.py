@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...settings.destinations.buses.kafka import KafkaSettings
+from ...settings.destinations.buses import KafkaSettings
 from ..block import EventBlock
 from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination

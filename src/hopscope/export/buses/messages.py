@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...base.names import Names
 from ...detect.records import EVENT
 from ...present.events import continues, long_paths
-from ...settings.destinations.buses.common import BusSettings
+from ...settings.destinations.buses import BusSettings
 from ..block import EventBlock
 from ..destination import Context
 from ..json_lines import json_lines

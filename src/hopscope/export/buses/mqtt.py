@@ -6,7 +6,7 @@ import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...settings.destinations.buses.mqtt import MqttSettings
+from ...settings.destinations.buses import MqttSettings
 from ..block import EventBlock
 from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination

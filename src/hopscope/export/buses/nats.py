@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from ...base.process.loop_thread import LoopThread
-from ...settings.destinations.buses.nats import NatsSettings
+from ...settings.destinations.buses import NatsSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination, one_line
 from ..nats_access import access_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...settings.destinations.buses.redis_stream import RedisStreamSettings
+from ...settings.destinations.buses import RedisStreamSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
 from ..redis.client import redis_client

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from ...settings.destinations.databases.clickhouse import ClickHouseSettings
+from ...settings.destinations.databases import ClickHouseSettings
 from ..block import EventBlock
 from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...settings.destinations.databases.influx import InfluxSettings
+from ...settings.destinations.databases import InfluxSettings
 from ..block import EventBlock
 from ..destination import Context, Destination
 from .duplicate_points import WINDOW

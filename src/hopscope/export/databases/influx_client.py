@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from typing import Any
 
-from ...settings.destinations.databases.influx import InfluxServerSettings
+from ...settings.destinations.databases import InfluxServerSettings
 from ..destination import DeliveryError
 from ..http import HttpClient, basic_auth, bearer
 

@@ -28,7 +28,7 @@ from ...detect.records import EVENT_VERSION
 from ...history.columns import connect, quoted, register
 from ...history.files.names import sync_folder
 from ...history.files.segments import VERSION_KEY, ZSTD, first_line
-from ...settings.destinations.databases.parquet import ParquetSettings
+from ...settings.destinations.databases import ParquetSettings
 from ...wire.records import Records
 from ..block import EventBlock
 from ..credentials import secret

@@ -19,7 +19,7 @@ from pg8000.exceptions import Error
 from ...base.errors import described
 from ...base.names import Names
 from ...detect.records import NO_PORT
-from ...settings.destinations.databases.postgres import PostgresSettings
+from ...settings.destinations.databases import PostgresSettings
 from ...wire.records import Records
 from ..block import EventBlock
 from ..credentials import secret

@@ -13,7 +13,7 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar, Timestamp
 
-from ...settings.destinations.metrics.remote_write import RemoteWriteSettings
+from ...settings.destinations.metrics import RemoteWriteSettings
 from ..destination import Context
 from ..http import HttpClient, basic_auth, bearer
 from ..protobuf import bytes_field, double_field, number_field, text_field, varint

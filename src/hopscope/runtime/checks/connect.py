@@ -21,7 +21,7 @@ from ...settings.cluster import STREAM, ClusterSettings
 from ...settings.collector import Settings
 from ...settings.configuration.secrets import Scrubber, secrets_of, value_of
 from ...settings.destinations.common import ExportSettings
-from ...settings.destinations.metrics.common import MetricsSettings
+from ...settings.destinations.metrics import MetricsSettings
 from ...settings.destinations.redis import RedisServerSettings
 from ...settings.destinations.shown import shown
 from ...settings.direct import QuerySettings

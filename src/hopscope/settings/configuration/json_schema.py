@@ -10,9 +10,8 @@ from pydantic import BaseModel
 
 from ..collector import Settings
 from ..destinations.common import ExportSettings
-from ..destinations.kinds import ENTRY_POINTS, EXPORT_KINDS
-from ..destinations.metrics.common import MetricsSettings
-from ..destinations.metrics.kinds import METRICS_KINDS
+from ..destinations.kinds import ENTRY_POINTS, EXPORT_KINDS, METRICS_KINDS
+from ..destinations.metrics import MetricsSettings
 from ..names_from import DEVICE_KINDS, DeviceSettings
 from ..section import item_section, section_of
 from ..switches import CONTROLLED_KINDS, ControlledSettings

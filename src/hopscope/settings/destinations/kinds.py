@@ -1,4 +1,4 @@
-"""Destinations of events by name: the settings of each are those of its kind."""
+"""Destinations of events and of metrics by name: the settings of each are those of its kind."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from ..section import TableName, kind_of, parsed
-from .alerts.alertmanager import AlertmanagerSettings
-from .alerts.email import EmailSettings
-from .alerts.slack import SlackSettings
-from .alerts.syslog import SyslogSettings
-from .alerts.webhook import WebhookSettings
-from .buses.kafka import KafkaSettings
-from .buses.mqtt import MqttSettings
-from .buses.nats import NatsSettings
-from .buses.redis_stream import RedisStreamSettings
+from ..section import TableName, kind_of, of_kind, parsed
+from .alerts import AlertmanagerSettings, EmailSettings, SlackSettings, SyslogSettings, WebhookSettings
+from .buses import KafkaSettings, MqttSettings, NatsSettings, RedisStreamSettings
 from .common import ExportSettings
-from .databases.clickhouse import ClickHouseSettings
-from .databases.influx import InfluxSettings
-from .databases.parquet import ParquetSettings
-from .databases.postgres import PostgresSettings
+from .databases import (
+    ClickHouseSettings,
+    InfluxMetricsSettings,
+    InfluxSettings,
+    ParquetSettings,
+    PostgresSettings,
+)
 from .ipfix import IpfixSettings
-from .otlp import OtlpSettings
+from .metrics import MetricsSettings, RemoteWriteSettings
+from .otlp import OtlpMetricsSettings, OtlpSettings
 from .redis import RedisStateSettings
 
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
@@ -75,3 +72,17 @@ NamedExports = dict[
     Annotated[SerializeAsAny[ExportSettings], BeforeValidator(_of_kind)],
 ]
 """Destinations by name."""
+
+
+METRICS_KINDS: dict[str, type[MetricsSettings]] = {
+    "remote_write": RemoteWriteSettings,
+    "influxdb": InfluxMetricsSettings,
+    "otlp": OtlpMetricsSettings,
+}
+"""Settings of the kinds."""
+
+NamedMetrics = dict[
+    TableName,
+    Annotated[SerializeAsAny[MetricsSettings], of_kind(METRICS_KINDS)],
+]
+"""Destinations of metrics by name."""

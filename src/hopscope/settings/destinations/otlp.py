@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ..section import DottedNames
 from .common import ExportSettings
-from .metrics.common import MetricsSettings
+from .metrics import MetricsSettings
 from .tls import TlsSettings
 
 

@@ -1,4 +1,4 @@
-"""What the settings of all destinations of alerts have: severity, duration, grouping, rate, templates."""
+"""Settings of receivers of alerts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from ...section import Seconds
-from ..common import ExportSettings
+from ..section import Seconds
+from .common import SERVER_URL, ExportSettings
+from .shown import shown_webhook
+from .tls import TlsSettings
 
 SEVERITIES = ("info", "warning", "critical")
 """In rising order."""
@@ -142,3 +144,107 @@ class MessageSettings(AlertSettings):
     def grouping(self) -> Grouping:
         """As set."""
         return Grouping(self.group_by, self.group_seconds, self.listed, self.per_minute)
+
+
+URL = r"^(https?://[^\s]+|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$"
+
+
+class WebhookSettings(TlsSettings, MessageSettings):
+    """Alerts as JSON, by POST."""
+
+    url: str = Field(pattern=URL)
+    """Where messages are posted; `env:NAME` or `file:PATH` says where to find the address."""
+    token: str = ""
+    """Bearer token; `env:NAME` or `file:PATH` says where to find it."""
+    group_seconds: Seconds = Field(default=0.0, le=86_400)
+    """How long a message waits for more alerts; 0: it does not wait."""
+    listed: int = Field(default=50, ge=1, le=500)
+    """Most alerts that a message lists; it also gives the number of further alerts."""
+
+    @property
+    def place(self) -> str:
+        """Without the path, which is the key of some services."""
+        return shown_webhook(self.url)
+
+
+class SlackSettings(TlsSettings, MessageSettings):
+    """Messages in a channel, by an incoming webhook of Slack, Mattermost, or a compatible service."""
+
+    url: str = Field(pattern=URL)
+    """The incoming webhook. Since the address is a secret, `env:NAME` or `file:PATH` can say where to find
+    it.
+    """
+
+    @property
+    def place(self) -> str:
+        """Without the path, which is the key."""
+        return shown_webhook(self.url)
+
+
+Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$", max_length=254)]
+
+
+class EmailSettings(TlsSettings, MessageSettings):
+    """E-mail, by a mail server."""
+
+    url: str = Field(
+        default="smtp://127.0.0.1:25", pattern=r"^smtps?://(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
+    )
+    """Address of the mail server, such as `smtp://mail.example:587`; `smtps://…:465` uses TLS from the
+    start.
+    """
+    starttls: bool = True
+    """Change to TLS (STARTTLS) before anything is sent; without it, a password is sent in the clear."""
+    user: str = ""
+    """User; empty: no login."""
+    password: str = ""
+    """Password; `env:NAME` or `file:PATH` says where to find it."""
+    sender: Address = "hopscope@localhost"
+    """Address of the sender."""
+    to: tuple[Address, ...] = Field(min_length=1, max_length=100)
+    """Addresses of the recipients."""
+    group_seconds: Seconds = Field(default=30.0, le=86_400)
+    """How long a message waits for more alerts; 0: it does not wait."""
+    listed: int = Field(default=50, ge=1, le=500)
+    """Most alerts that a message lists; it also gives the number of further alerts."""
+    per_minute: int = Field(default=4, ge=1)
+    """Most messages per minute of each kind; above the limit, a message waits and collects further alerts."""
+
+
+class AlertmanagerSettings(TlsSettings, AlertSettings):
+    """Prometheus Alertmanager, or a compatible server, by API v2."""
+
+    url: str = Field(default="http://127.0.0.1:9093", pattern=r"^https?://[^\s?#]+$")
+    """Address of the server, without `/api/v2`."""
+    user: str = ""
+    """User."""
+    password: str = ""
+    """Password; `env:NAME` or `file:PATH` says where to find it."""
+    token: str = ""
+    """Bearer token, instead of user and password; `env:NAME` or `file:PATH` says where to find it."""
+    resend_seconds: Seconds = Field(default=60.0, ge=1, le=3600)
+    """How often alerts are sent again while they last. Alertmanager resolves alerts that it has not received
+    for four times as long.
+    """
+    event_seconds: Seconds = Field(default=300.0, ge=1)
+    """How long an alert without an end of its own lasts, such as a changed path."""
+    line: TextTemplate = "$summary"
+    """Text of one alert: its annotation `summary`."""
+
+
+FACILITIES = {"user": 1, "daemon": 3, **{f"local{number}": 16 + number for number in range(8)}}
+
+
+class SyslogSettings(TlsSettings, AlertSettings):
+    """Syslog (RFC 5424): a message for each alert, over UDP, TCP (RFC 6587) or TLS (RFC 5425)."""
+
+    url: str = Field(default="udp://127.0.0.1:514", pattern=SERVER_URL)
+    """Address of the server, such as `udp://192.0.2.7:514`, `tcp://…:601` or `tls://…:6514`."""
+    facility: Literal[
+        "user", "daemon", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"
+    ] = "local0"
+    """Facility of the messages."""
+    enterprise: int = Field(default=32473, ge=1, le=2**32 - 1)
+    """Private enterprise number in the name of the structured data, `hopscope@32473`."""
+    line: TextTemplate = "$kind: $summary"
+    """Text of one alert."""

@@ -1,1 +1,0 @@
-"""Settings of message buses: Kafka, MQTT, NATS JetStream, Redis streams."""

@@ -1,1 +1,0 @@
-"""Settings of databases and files of events."""
