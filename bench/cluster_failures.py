@@ -19,7 +19,7 @@ from contextlib import ExitStack
 
 from hopscope.cli.cluster.demo.demo_cluster import COMPILE_SECONDS, DemoCluster
 from hopscope.cli.cluster.demo.place import choose
-from hopscope.cli.cluster.demo.programs import find
+from hopscope.cli.cluster.demo.servers import find
 from hopscope.cli.demo.folder import temporary_folder
 from hopscope.cluster.owners.file import OwnersFile
 from hopscope.direct.stores.folder import open_stores

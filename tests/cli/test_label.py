@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hopscope.capture.pcap.reader import PcapWriter
-from hopscope.cli.label.command import app
+from hopscope.cli.label import app
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.codec import push_label
 from hopscope.wire.label.layout import LabelItem, PublishedItem

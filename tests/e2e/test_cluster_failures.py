@@ -19,8 +19,7 @@ from hopscope.base.process.control_client import ControlError, request
 from hopscope.cli.cluster.demo.demo_cluster import COMPILE_SECONDS, DemoCluster, Poller
 from hopscope.cli.cluster.demo.member import Member
 from hopscope.cli.cluster.demo.place import Namespaces
-from hopscope.cli.cluster.demo.programs import find
-from hopscope.cli.cluster.demo.servers import Server
+from hopscope.cli.cluster.demo.servers import Server, find
 from hopscope.cli.demo.folder import temporary_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

@@ -40,7 +40,7 @@ GROUPS = {
 """Commands by purpose, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = frozenset(
-    {"cluster", "decode", "demo", "direct", "fabric", "label", "plan", "query", "replay", "simulate", "top"}
+    {"cluster", "decode", "demo", "direct", "fabric", "plan", "query", "replay", "simulate", "top"}
 )
 """Commands that are a package; all others are a module."""
 

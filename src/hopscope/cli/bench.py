@@ -32,7 +32,7 @@ def bench(
 
     canvas = None
     if plot is not None:
-        from .plan.plot import canvas as new_canvas
+        from .plan.drawing import canvas as new_canvas
 
         canvas = new_canvas(plot, 2)
     compile_parts("collector", "encoder")

@@ -86,7 +86,7 @@ def cluster(
     plan = plan_cluster(_demand(demand, machines))
     found = simulate(_model(plan, simulation)) if simulation.simulate else None
     if output.plot is not None:
-        from .cluster_plot import save
+        from .cluster_view import save
 
         save(output.plot, plan, found)
     if output.form is Summary.JSON:

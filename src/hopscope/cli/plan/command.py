@@ -122,13 +122,13 @@ def direct(
         )  # fmt: skip
     total = rate * (switches or 1) if rate is not None else None
     if output.plot is not None:
-        from .plot import save
+        from .direct_view import save
 
         save(output.plot, store, network)
     if output.form is Summary.JSON:
         print(json.dumps(_objects(store, network, total)))
     else:
-        from .view import show
+        from .direct_view import show
 
         show(store, network, total)
 

@@ -88,7 +88,7 @@ def label(options: DemandOptions, simulation: SimulationOptions, output: PlanOut
                 raise
             why = str(error)
     if output.plot is not None:
-        from .label_plot import save
+        from .label_view import save
 
         save(output.plot, plan, found)
     if output.form is Summary.JSON:

@@ -76,7 +76,7 @@ def overhead(what: IntOptions, traffic: TrafficOptions, reports: ReportOptions, 
 
     plan = plan_int(_demand(what, traffic, reports))
     if output.plot is not None:
-        from .overhead_plot import save
+        from .overhead_view import save
 
         save(output.plot, plan)
     if output.form is Summary.JSON:

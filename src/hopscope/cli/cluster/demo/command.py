@@ -57,7 +57,7 @@ def demo(options: DemoOptions) -> None:
     from ...demo.folder import temporary_folder
     from .demo_cluster import DemoCluster
     from .place import Loopback, choose
-    from .programs import find
+    from .servers import find
     from .view import Story, summary
 
     if sys.platform != "linux":

@@ -1,22 +1,17 @@
-"""Output of `hopscope plan direct`, and what all plans print: tables, charts of block characters, units."""
+"""What `hopscope plan direct` shows: text, and a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ...direct.plan import NetworkPlan, StorePlan
-from ...direct.theory import outcomes
+from ...direct.theory import average, outcomes
 from ...present.units import size
-
-WIDTH = 40
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
-_LEVELS = "▁▂▃▄▅▆▇█"
+from .drawing import WIDTH, bars, count, percent, picture, sparkline, table
 
 
 def show(store: StorePlan | None, network: NetworkPlan | None, total: float | None) -> None:
@@ -89,69 +84,6 @@ def _network(console: Console, plan: NetworkPlan) -> None:
     bars(console, [(load.primitive, load.collectors, f"{load.collectors:,}") for load in plan.loads])
 
 
-def bars(console: Console, rows: Sequence[tuple[str, float, str]]) -> None:
-    """One bar per row of (name, length, text after the bar)."""
-    most = max(value for _, value, _ in rows)
-    names = max(len(name) for name, _, _ in rows)
-    for name, value, text in rows:
-        eighths = max(1, round(value / most * WIDTH * 8))
-        bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-        console.print(Text.assemble(f"  {name:<{names}} ", (bar, "cyan"), f" {text}"))
-
-
-def sparkline(values: npt.NDArray[np.float64]) -> str:
-    """Values from 0 to 1 as one row of blocks."""
-    return "".join(_LEVELS[min(7, int(value * 8))] for value in values)
-
-
-def count(value: float) -> str:
-    """A count as text, such as 100 M, 1.9 G or 12,345."""
-    return _scaled(value, ((1e12, "T"), (1e9, "G"), (1e6, "M"))) or f"{value:,.0f}"
-
-
-def percent(value: float) -> str:
-    """A probability, with enough digits to distinguish it from 1."""
-    lost = 1 - value
-    digits = 1 if lost >= 0.01 or lost <= 0 else min(10, int(-np.log10(lost)))
-    return f"{100 * value:.{digits}f}".rstrip("0").rstrip(".") + " %"
-
-
-def table(
-    console: Console,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    left: int = 1,
-    best: int | None = None,
-) -> None:
-    """Print rows under heads, row `best` in bold; the first `left` columns are aligned to the left."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for at, head in enumerate(heads):
-        made.add_column(head, justify="left" if at < left else "right", no_wrap=True)
-    for at, row in enumerate(rows):
-        made.add_row(*row, style="bold" if at == best else None)
-    console.print(made)
-
-
-def share(value: float) -> str:
-    """A share as percentage."""
-    percentage = 100 * value
-    return f"{percentage:,.0f} %" if percentage >= 100 else f"{percentage:.3g} %"
-
-
-def bits(value: float) -> str:
-    """A rate in bit/s with its unit."""
-    steps = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"))
-    return _scaled(value, steps) or f"{value:.3g} bit/s"
-
-
-def _scaled(value: float, steps: Sequence[tuple[float, str]]) -> str:
-    """A value in the first unit that it reaches when rounded to three digits; empty if it reaches none."""
-    for step, unit in steps:
-        if value >= 0.9995 * step:
-            return f"{value / step:.3g} {unit}"
-    return ""
-
-
 def _life(flows: int, total: float | None) -> str:
     if total is None:
         return count(flows)
@@ -160,3 +92,43 @@ def _life(flows: int, total: float | None) -> str:
         if seconds >= step:
             return f"{seconds / step:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
+
+
+def save(path: Path, store: StorePlan | None, network: NetworkPlan | None) -> None:
+    """Write the plans as one picture in the format that the file's suffix names. Raises HopscopeError."""
+    with picture(path, (store is not None) + (network is not None)) as panels:
+        if store is not None:
+            _draw_store(panels[0], store)
+        if network is not None:
+            _draw_network(panels[-1], network)
+
+
+def _draw_store(axes: Any, plan: StorePlan) -> None:
+    memories = plan.best.memory_bytes * np.geomspace(1 / 64, 64, 120)
+    for choice in plan.choices:
+        load = plan.flows * choice.slot_bytes / memories
+        found = average(load, choice.copies, choice.checksum_bits).correct
+        axes.plot(memories / 2**30, 100 * found, label=f"N = {choice.copies}")
+    axes.plot(plan.best.memory_bytes / 2**30, 100 * plan.best.found, "ko", label="chosen")
+    axes.set_xscale("log")
+    axes.set_xlabel("memory [GiB]")
+    axes.set_ylabel("flows found, mean [%]")
+    axes.set_title(f"Key-Write, {count(plan.flows)} flows of {plan.data_bytes} B")
+    axes.legend()
+
+
+def _draw_network(axes: Any, plan: NetworkPlan) -> None:
+    switches = np.unique(np.geomspace(1, max(10, plan.switches * 4), 80).round())
+    for load, style in zip(plan.loads, ("-", "-", "-", (0, (1, 2))), strict=True):  # two may coincide
+        need = np.ceil(switches * plan.rate / load.reports)
+        axes.plot(switches, need, linestyle=style, linewidth=2, label=load.primitive)
+    axes.plot(switches, np.ceil(switches * plan.rate / plan.core_rate), "k--", label="CPU cores")
+    axes.axvline(plan.switches, color="grey", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.set_xlabel("switches")
+    axes.set_ylabel("collectors")
+    axes.set_title(f"{count(plan.rate)} reports/s from each switch")
+    axes.legend()

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ...base.plural import plural
-from ...present.events import when
-from ...present.units import duration, flow_text
-from ..options.declare import Commands, option
-from ..options.reading import CaptureArgument
-from ..options.settings import NamesOption
-from ..output.file_end import end_of_file
-from ..output.printer import Format, FormatOption, Printer
-from .run import run
+from ..base.errors import HopscopeError
+from ..base.plural import plural
+from ..present.events import when
+from ..present.units import duration, flow_text
+from .options.declare import Commands, argument, option
+from .options.reading import CaptureArgument
+from .options.settings import NamesOption
+from .output.file_end import end_of_file
+from .output.printer import Format, FormatOption, Printer
 
 if TYPE_CHECKING:
-    from ...base.names import Names
+    from ..base.names import Names
+    from ..fabric.labelling.experiment.settings import Experiment
 
 app = Commands(help="INT-label: decode labels and run experiments.")
 _CSV = (
@@ -32,7 +36,63 @@ _COLUMNS = {
 }
 
 
-app.command()(run)
+@app.command()
+def run(
+    file: Annotated[Path, argument("EXPERIMENT.toml", "Experiment file.")],
+    output: Path | None = option("--output -o FOLDER", "Folder of the results; default: the file's folder."),
+    fresh: bool = option("--fresh", "Ignore the results of earlier runs.", False),
+) -> None:
+    """Simulate labelling (INT-label) at every point of a sweep; writes Parquet, CSV and a plot.
+
+    The file describes the network, failures and the sweep; see docs/guides/label-plan.md. An interrupted run
+    continues when started again.
+    """
+    from ..fabric.labelling.experiment.files import SpecificationError
+    from ..fabric.labelling.experiment.sweep import run_experiment
+
+    experiment = read(file)
+    try:
+        with _progress() as progress:
+            results = run_experiment(experiment, output or file.parent, fresh=fresh, progress=progress)
+    except SpecificationError as error:
+        raise HopscopeError(f"{file}: {error}") from error
+    runs = len(results.rows)
+    again = f", {results.resumed:,} of them finished before" if results.resumed else ""
+    print(f"{runs:,} {'run' if runs == 1 else 'runs'}{again}")
+    for path in results.files:
+        print(path)
+
+
+def read(file: Path) -> Experiment:
+    """The experiment that a file describes. Raises HopscopeError with a line for each mistake."""
+    from pydantic import ValidationError
+
+    from ..fabric.labelling.experiment.settings import Experiment
+    from ..settings.configuration.errors import error_lines
+    from ..settings.configuration.file import read_toml
+    from ..settings.configuration.lines import with_lines
+
+    try:
+        return Experiment.model_validate(read_toml(file))
+    except ValidationError as error:
+        lines = (f"{file}: {line}" for line in error_lines(error, Experiment))
+        raise HopscopeError("\n".join(with_lines(file, lines))) from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float, int], object] | None]:
+    """A function of completed and total runs that draws a progress bar on a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    times = (TimeElapsedColumn(), "passed,", TimeRemainingColumn(), "left")
+    columns = (BarColumn(), MofNCompleteColumn(), *times)
+    with Progress("runs", *columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("runs", total=None, visible=False)  # until the total is known
+        yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)
 
 
 @app.command()
@@ -51,9 +111,9 @@ def decode(
     Labels are in path order. CSV has a row per label. A summary goes to stderr. Exit status: 1 if the file is
     damaged or truncated, and was read up to that point; 2 if it cannot be read.
     """
-    from ...base.names import Names
-    from ...capture.pcap.reader import PcapReader
-    from ...wire.label.as_json import label_objects
+    from ..base.names import Names
+    from ..capture.pcap.reader import PcapReader
+    from ..wire.label.as_json import label_objects
 
     known = Names.load(names)
     reader = PcapReader(file)
@@ -103,7 +163,7 @@ def _flat(packet: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _state(label: dict[str, Any]) -> dict[str, Any]:
     """A label with the field names of the form that INT-label's paper defines."""
-    from ...wire.label.layout import PublishedItem
+    from ..wire.label.layout import PublishedItem
 
     hop = dict(label)
     if "device_id" in hop:

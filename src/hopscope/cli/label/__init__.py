@@ -1,1 +1,0 @@
-"""`hopscope label`."""
