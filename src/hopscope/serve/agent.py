@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
@@ -28,13 +30,44 @@ from ..settings.agent import AgentSettings
 from ..settings.configuration.errors import error_lines
 from ..settings.configuration.secrets import value_of
 from ..settings.section import MIN_TOKEN, host_and_port
-from .access.agent_access import AgentAccess
 from .access.guard import Guard
+from .access.host_and_origin import Sites
+from .access.identity import Identity
 from .access.tls import Certificate
+from .access.tokens import Token, Tokens, bearer_token
 from .server import ServeError, bind_to, serve_app
 
 log = logger("switch")
 LEASE_LOOK_SECONDS = 1.0
+
+
+class AgentAccess:
+    """Access control: every request needs the token that all controllers share. No pages for browsers."""
+
+    has_login_page = False
+    login_hint = "send `Authorization: Bearer TOKEN`"
+
+    def __init__(self, host: str, token: str) -> None:
+        self.sites = Sites(host)
+        self._tokens = Tokens(Token(token, "controller", "operator"))
+
+    async def identify(self, scope: Scope, headers: Headers) -> Identity | None:
+        """A controller, if the request has the token; otherwise None."""
+        given = bearer_token(headers)
+        token = None if given is None else self._tokens.find(given)
+        client = scope.get("client")
+        return token and Identity(token.name, token.role, "token", str(client[0]) if client else "")
+
+    def is_secure(self, scope: Scope) -> bool:
+        """Whether the client came by TLS."""
+        return scope.get("scheme") == "https"
+
+    def is_named(self, headers: Headers) -> bool:
+        """False: controllers are not browsers."""
+        return False
+
+    def count(self, key: str) -> None:
+        """A switch has no counters of requests."""
 
 
 class Agent:

@@ -23,8 +23,11 @@ from ..base.process import control_client as control
 from ..cluster.queries.cluster_answer import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors
+from ..operators.acknowledgements import Acknowledgements
 from ..operators.audit import Author
 from ..operators.database import Database
+from ..operators.queries import Queries
+from ..operators.silences import Silences
 from ..present.alarms import AlarmReader
 from ..present.collector_state import CollectorState
 from ..present.feed import Feed
@@ -96,6 +99,9 @@ class Context:
         self.database = Database(folder)
         """The database of operators' decisions."""
         self.access = Access(settings, folder, self.database)
+        self.acknowledgements = Acknowledgements(self.database, self.access.audit)
+        self.silences = Silences(self.database, self.access.audit)
+        self.saved_queries = Queries(self.database, self.access.audit)
         self._cluster = cluster
         self.dialects: Mapping[str, DialectSettings] = {}
         """Dialects of the configuration, by name, for reports that were kept as evidence."""

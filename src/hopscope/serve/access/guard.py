@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from . import answers, bodies
-from .headers import of_api, with_headers
+from .answers import of_api, with_headers
 from .host_and_origin import Sites
 from .identity import Identity, remember, still_authorized
 

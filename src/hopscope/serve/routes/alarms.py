@@ -19,7 +19,7 @@ from ..context import Context, Ctx
 from ..models import alarms as a
 from .parameters import Limit, NodeName, Offset, Order
 from .router import api_router
-from .silences import acknowledged, acknowledgements_of, silences_of
+from .silences import acknowledged
 
 router = api_router("events")
 Severity = Literal["info", "warning", "critical"]
@@ -53,7 +53,7 @@ async def alarms(
             if node_id is None or each.event["node_id"] == node_id
             if severity in (None, severity_of_kind(int(each.event["kind"])))
         ]
-        silences = silences_of(context).all()
+        silences = context.silences.all()
         silent = {each.key for each in rows if _silence_of(each, context, silences) is not None}
         if silenced == "hide":
             rows = [each for each in rows if each.key not in silent]
@@ -73,8 +73,8 @@ def shown(
 ) -> list[a.Alarm]:
     """Alarms as the API shows them, with the flows at their places, acknowledgements and silences."""
     flows = context.alarms.flows(rows)
-    silences = silences_of(context).all() if silences is None else silences
-    noted = acknowledgements_of(context).by_key()
+    silences = context.silences.all() if silences is None else silences
+    noted = context.acknowledgements.by_key()
     found = []
     for row in rows:
         one = _alarm(row, context.names, flows.get(place_of(row.event) or (0, None, None)))

@@ -1,17 +1,26 @@
-"""Routes of limits: general ones, and those of single switches."""
+"""Routes of limits: general ones, those of single switches, and the effect that others would have had."""
 
 from __future__ import annotations
 
+import threading
+import time
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import HTTPException, Path, Request
+from pydantic import ValidationError
 
 from ...present.collector_state import LimitsInForce
 from ...present.events import when
-from ...settings.limits import as_json
+from ...present.history import SharedHistory
+from ...present.series.objects import place_object
+from ...present.series.places import limits_at, unit_of
+from ...present.series.preview import Proposal, preview
+from ...settings.limits import MetricLimits, as_json
 from ..context import Context, Ctx
 from ..models import limits as m
 from ..models.common import Error
+from .parameters import Moment, moment
 from .router import api_router
 
 router = api_router("limits", "/limits")
@@ -63,6 +72,55 @@ async def set_limit(
     return _of(await _change(context, request, {"general": {metric: limits.model_dump()}}, metric), metric)
 
 
+@router.post("/preview", summary="How many events different limits would have caused")
+async def preview_limits(
+    context: Ctx, request: Request, proposal: m.LimitProposal, since: Moment = "1h", until: Moment = None
+) -> m.LimitPreview:
+    """Compares limits with the events of a time range; changes nothing. Values that caused no event are not
+    stored, so the answer says whether it is exact, and gives a lower bound.
+    """
+    found = await limits_in_force(context)
+    if proposal.metric not in found.metrics:
+        raise HTTPException(400, f"metric: unknown, expected one of {', '.join(found.metrics)}")
+    node = None if proposal.node is None else context.node(proposal.node)
+    given = proposal.model_dump(exclude_unset=True, exclude={"metric", "node"})
+    asked = Proposal(proposal.metric, node, given)
+    until_ns = moment("until", until) or time.time_ns()
+    since_ns = moment("since", since) or 0
+    try:
+        after = asked.applied(found.limits)
+    except ValidationError as error:
+        raise HTTPException(400, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
+
+    def work(past: SharedHistory, _: threading.Event) -> m.LimitPreview:
+        what = preview(past.history(), found.limits, asked, since_ns, until_ns)
+        changed = found.change is not None and found.change.time_ns > what.since_ns
+        return m.LimitPreview(
+            metric=proposal.metric,
+            unit=unit_of(proposal.metric),
+            since=when(what.since_ns),
+            until=when(until_ns),
+            in_force=_metric_limits(limits_at(found.limits, proposal.metric, node)),
+            proposed=_metric_limits(limits_at(after, proposal.metric, node)),
+            had=m.EventCounts(**asdict(what.had), total=what.had.total),
+            would=m.EventCounts(**asdict(what.would), total=what.would.total),
+            at_least=what.at_least,
+            exact=what.exact,
+            lower_bound=what.lower_bound,
+            limits_changed=when(found.change.time_ns) if found.change and changed else None,
+            items=[
+                m.PlacePreview.model_validate(
+                    {**place_object(context.names, place), "had": had.total, "would": would.total}
+                )
+                for place, had, would in what.places
+            ],
+        )
+
+    return await context.query(request, work)
+
+
 async def limits_in_force(context: Context) -> LimitsInForce:
     """Limits as the workers use them; 503 without a collector."""
     found = await context.run(context.state.limits)
@@ -104,3 +162,8 @@ def _shown(found: LimitsInForce) -> dict[str, Any]:
 def _answer(found: LimitsInForce) -> m.Limits:
     change = found.change and {"time": when(found.change.time_ns), "by": found.change.author}
     return m.Limits.model_validate(_shown(found) | {"changed": change})
+
+
+def _metric_limits(limits: MetricLimits | None) -> m.MetricLimits:
+    assert limits is not None
+    return m.MetricLimits(**limits.model_dump())

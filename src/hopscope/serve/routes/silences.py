@@ -8,9 +8,8 @@ from typing import Annotated
 
 from fastapi import HTTPException, Query, Request
 
-from ...operators.acknowledgements import Acknowledgement, Acknowledgements, NotAcknowledgedError
-from ...operators.audit import Audit
-from ...operators.silences import Matcher, Silence, SilenceError, Silences
+from ...operators.acknowledgements import Acknowledgement, NotAcknowledgedError
+from ...operators.silences import Matcher, Silence, SilenceError
 from ...present.events import node_object, when
 from ...present.select import KINDS, METRICS, labelled
 from ...present.text import UnreadableError, parse_span, parse_when
@@ -23,20 +22,10 @@ router = api_router("events")
 _ABSENT: dict[int | str, dict[str, object]] = {404: {"model": Error}}
 
 
-def acknowledgements_of(context: Context) -> Acknowledgements:
-    """Those of the data folder."""
-    return context.made(_acknowledgements)
-
-
-def silences_of(context: Context) -> Silences:
-    """Those of the data folder."""
-    return context.made(_silences)
-
-
 @router.get("/acknowledgements", summary="Acknowledged alarms")
 async def acknowledgements(context: Ctx) -> a.AcknowledgementList:
     """Acknowledgements by key of the alarm; each is valid only for the alarm that was open at that time."""
-    found = await context.run(acknowledgements_of(context).by_key)
+    found = await context.run(context.acknowledgements.by_key)
     return a.AcknowledgementList(items=[acknowledged(found[key]) for key in sorted(found)])
 
 
@@ -47,7 +36,7 @@ async def acknowledge(context: Ctx, request: Request, change: a.NewAcknowledgeme
     def work() -> a.Acknowledgement:
         if all(each.key != change.key for each in context.alarms.read()):
             raise HTTPException(404, f"no alarm {change.key[:100]!r} is open")
-        return acknowledged(acknowledgements_of(context).add(change.key, change.note, author_of(request)))
+        return acknowledged(context.acknowledgements.add(change.key, change.note, author_of(request)))
 
     return await context.of_alarms(work)
 
@@ -58,7 +47,7 @@ async def forget(
 ) -> a.AcknowledgementList:
     """Returns those that are left."""
     try:
-        await context.run(acknowledgements_of(context).remove, key, author_of(request))
+        await context.run(context.acknowledgements.remove, key, author_of(request))
     except NotAcknowledgedError as error:
         raise HTTPException(404, str(error)) from None
     return await acknowledgements(context)
@@ -67,7 +56,7 @@ async def forget(
 @router.get("/silences", summary="Silences that have not ended")
 async def silences(context: Ctx) -> a.SilenceList:
     """Newest first. Silences hide events in the console, and hold back alert messages."""
-    found = await context.run(silences_of(context).all)
+    found = await context.run(context.silences.all)
     return a.SilenceList(items=[silence_shown(context, each) for each in found])
 
 
@@ -85,7 +74,7 @@ async def silence(context: Ctx, request: Request, change: a.NewSilence) -> a.Sil
     node = None if change.node is None else context.node(change.node)
     matcher = Matcher(change.kind, change.metric, node, change.port, change.prefix)
     try:
-        made = await context.run(silences_of(context).add, matcher, until_ns, change.note, author_of(request))
+        made = await context.run(context.silences.add, matcher, until_ns, change.note, author_of(request))
     except SilenceError as error:
         raise HTTPException(400, str(error)) from None
     return silence_shown(context, made)
@@ -94,7 +83,7 @@ async def silence(context: Ctx, request: Request, change: a.NewSilence) -> a.Sil
 @router.delete("/silences/{number}", summary="End a silence", responses=_ABSENT)
 async def end(context: Ctx, request: Request, number: int) -> a.SilenceList:
     """Returns those that are left."""
-    if not await context.run(silences_of(context).remove, number, author_of(request)):
+    if not await context.run(context.silences.remove, number, author_of(request)):
         raise HTTPException(404, f"there is no silence {number}")
     return await silences(context)
 
@@ -128,11 +117,3 @@ def _end_of(text: str) -> int:
     with suppress(UnreadableError):
         return time.time_ns() + parse_span(text)
     return parse_when(text, time.time_ns())
-
-
-def _acknowledgements(context: Context) -> Acknowledgements:
-    return Acknowledgements(context.database, Audit(context.database))
-
-
-def _silences(context: Context) -> Silences:
-    return Silences(context.database, Audit(context.database))

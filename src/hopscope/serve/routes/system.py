@@ -20,7 +20,7 @@ from ..models import system as m
 from ..readiness import everything
 from ..system.counters import Count, meaning
 from ..system.destinations import destinations_of
-from ..system.disk import disk_of
+from ..system.disk import history_state
 from ..system.readings import Readings
 from .router import api_router
 
@@ -81,7 +81,10 @@ def _system(context: Context) -> m.System:
         processes = [
             m.Process(**asdict(process), cpu_ratio=share) for process, share in readings.processes.read()
         ]
-        history = _history(context, readings)
+        try:
+            history = history_state(state, folder, readings.oldest_event.read())
+        except OSError:
+            history = None
     started = owner.get("started_ns")
     return m.System(
         time=when(time.time_ns()),
@@ -100,42 +103,10 @@ def _system(context: Context) -> m.System:
             for parts, is_needed in ((needed, True), (more, False))
             for part in parts
         ],
-        destinations=[
-            m.Destination(
-                name=each.name,
-                kind=each.kind,
-                place=each.place,
-                ok=each.ok,
-                since=when(each.since_ns) if each.since_ns else None,
-                problem=each.problem,
-                waiting_events=wide(each.waiting_events),
-                lost={reason: wide(count) for reason, count in each.lost.items()},
-                counters={name: wide(count) for name, count in each.counters.items()},
-            )
-            for each in destinations_of(folder)
-        ],
+        destinations=list(destinations_of(folder)),
         history=history,
         cluster=read_status(state.regions) or None,
         lake=read_lake_status(state.regions) or None,
-    )
-
-
-def _history(context: Context, readings: Readings) -> m.HistoryState | None:
-    try:
-        disk = disk_of(context.state, context.folder)
-    except OSError:
-        return None
-    return m.HistoryState(
-        free_bytes=disk.free_bytes,
-        total_bytes=disk.total_bytes,
-        kept_bytes=disk.kept_bytes,
-        parts={part: m.Files(files=files, bytes=size) for part, (files, size) in disk.parts.items()},
-        retention=m.Retention.model_validate(disk.retention) if disk.retention else None,
-        oldest=readings.oldest_event.read(),
-        failing=disk.failing,
-        waiting_events=wide(disk.waiting_events),
-        lost_events=wide(disk.lost_events),
-        damaged_files=disk.damaged_files,
     )
 
 

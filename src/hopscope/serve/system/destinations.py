@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...export.counters import LOST, NAMES, health_of, names_of, read_counters
 from ...export.positions import read_positions
 from ...history.errors import HistoryError
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """One destination."""
-
-    name: str
-    kind: str
-    place: str
-    """Address, without a password."""
-    ok: bool
-    since_ns: int
-    """Since when it has been in this state."""
-    problem: str
-    waiting_events: int | None
-    """Events not confirmed yet, including those filtered out for it; None: it takes no events."""
-    lost: dict[str, int]
-    """Nonzero losses by reason."""
-    counters: dict[str, int]
+from ...present.events import when, wide
+from ..models.system import Destination
 
 
 def destinations_of(folder: Path) -> Iterator[Destination]:
@@ -40,15 +22,15 @@ def destinations_of(folder: Path) -> Iterator[Destination]:
         if positions is not None:
             waiting = sum(max(0, end - int(positions[shard])) for shard, end in ends.items())
         yield Destination(
-            name,
-            bytes(row["kind"]).decode(),
-            bytes(row["place"]).decode("utf-8", "replace"),
-            health.ok,
-            health.since_ns,
-            health.problem,
-            waiting,
-            {reason: int(row[counter]) for counter, reason, _ in LOST if row[counter]},
-            {counter: int(row[counter]) for counter in NAMES},
+            name=name,
+            kind=bytes(row["kind"]).decode(),
+            place=bytes(row["place"]).decode("utf-8", "replace"),
+            ok=health.ok,
+            since=when(health.since_ns) if health.since_ns else None,
+            problem=health.problem,
+            waiting_events=wide(waiting),
+            lost={reason: wide(int(row[counter])) for counter, reason, _ in LOST if row[counter]},
+            counters={counter: wide(int(row[counter])) for counter in NAMES},
         )
 
 

@@ -5,62 +5,46 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...history.errors import HistoryError
 from ...history.files.names import damaged_files
 from ...history.writing.space import kept_bytes
 from ...memory.data_folder import read_owner
 from ...present.collector_state import CollectorState
+from ...present.events import wide
 from ...present.history import SharedHistory
+from ..models.system import Files, HistoryState, Retention
 
 _PARTS = ("journal", "segments", "distributions")
 _OLDEST_SECONDS = 10.0
 """How long the oldest event is cached; it only changes when a segment is deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """Space, in bytes, and history on it."""
-
-    free_bytes: int
-    total_bytes: int
-    kept_bytes: int | None
-    """Free space below which the oldest files are deleted; None: unknown."""
-    parts: dict[str, tuple[int, int]]
-    """Files and bytes of journal, segments and distributions."""
-    retention: dict[str, Any] | None
-    """`keep_days`, `keep_bytes` and `keep_free` of the running collector."""
-    failing: bool
-    """Whether it accepts no events."""
-    waiting_events: int
-    lost_events: int
-    damaged_files: int
-
-
-def disk_of(state: CollectorState, folder: Path) -> Disk:
-    """The disk of a data folder. Raises OSError: the folder cannot be read."""
+def history_state(state: CollectorState, folder: Path, oldest: str | None) -> HistoryState:
+    """History of a data folder and its disk; `oldest`: time of the oldest event. Raises OSError: the folder
+    cannot be read.
+    """
     found = os.statvfs(folder)
     to_disk = state.to_disk()
     retention = read_owner(folder).get("retention")
-    return Disk(
+    return HistoryState(
         free_bytes=found.f_bavail * found.f_frsize,
         total_bytes=found.f_blocks * found.f_frsize,
         kept_bytes=kept_bytes(folder, retention["keep_free"]) if retention else None,
-        parts={part: _size(folder / part) for part in _PARTS},
-        retention=retention,
+        parts={part: _files(folder / part) for part in _PARTS},
+        retention=Retention.model_validate(retention) if retention else None,
+        oldest=oldest,
         failing=to_disk.failing,
-        waiting_events=to_disk.waiting,
-        lost_events=to_disk.lost,
+        waiting_events=wide(to_disk.waiting),
+        lost_events=wide(to_disk.lost),
         damaged_files=len(damaged_files(folder)),
     )
 
 
-def _size(folder: Path) -> tuple[int, int]:
+def _files(folder: Path) -> Files:
     sizes = list(_sizes(folder))
-    return len(sizes), sum(sizes)
+    return Files(files=len(sizes), bytes=sum(sizes))
 
 
 def _sizes(folder: Path) -> Iterator[int]:

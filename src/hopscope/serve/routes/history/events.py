@@ -23,7 +23,6 @@ from ...live.stream import stream
 from ...models import common as m
 from ..parameters import FlowId, Moment, NodeName, Ports, moment
 from ..router import api_router
-from ..silences import silences_of
 
 router = api_router()
 
@@ -72,7 +71,7 @@ async def events(
 
     def work(past: SharedHistory, _: threading.Event) -> m.EventPage:
         rows, following = past.events(chosen, limit, oldest_first, after)
-        silences = silences_of(context).all()
+        silences = context.silences.all()
         for row in rows if silences else ():
             silence = first_match(silences, row)
             row["silence"] = None if silence is None else silence.id

@@ -7,10 +7,9 @@ from typing import Annotated
 from fastapi import HTTPException, Path, Request
 from pydantic import Field
 
-from ....operators.audit import Audit
-from ....operators.queries import Queries, Query, TooManyQueriesError
+from ....operators.queries import Query, TooManyQueriesError
 from ....present.events import when
-from ...context import Context, Ctx, author_of
+from ...context import Ctx, author_of
 from ...models.common import Body, Error, Model, Time
 from ..router import api_router
 
@@ -53,14 +52,14 @@ _FULL: dict[int | str, dict[str, object]] = {
 @router.get("", summary="Saved queries")
 async def queries(context: Ctx) -> SavedQueries:
     """All saved queries; the console opens one at `/ask?saved=NAME`."""
-    found = await context.run(_of(context).all)
+    found = await context.run(context.saved_queries.all)
     return SavedQueries(items=[_shown(query) for query in found])
 
 
 @router.get("/{name}", summary="One saved query", responses=_ABSENT)
 async def query(context: Ctx, name: Name) -> SavedQuery:
     """Its text and author."""
-    found = await context.run(_of(context).get, name)
+    found = await context.run(context.saved_queries.get, name)
     if found is None:
         raise HTTPException(404, f"no query {name!r} is saved")
     return _shown(found)
@@ -70,7 +69,7 @@ async def query(context: Ctx, name: Name) -> SavedQuery:
 async def save(context: Ctx, request: Request, name: Name, query: QueryText) -> SavedQuery:
     """Save the query, replacing any query of this name."""
     try:
-        return _shown(await context.run(_of(context).put, name, query.sql, author_of(request)))
+        return _shown(await context.run(context.saved_queries.put, name, query.sql, author_of(request)))
     except TooManyQueriesError as error:
         raise HTTPException(409, str(error)) from None
 
@@ -78,17 +77,9 @@ async def save(context: Ctx, request: Request, name: Name, query: QueryText) -> 
 @router.delete("/{name}", summary="Delete a saved query", responses=_ABSENT)
 async def delete(context: Ctx, request: Request, name: Name) -> SavedQueries:
     """Returns those that are left."""
-    if not await context.run(_of(context).delete, name, author_of(request)):
+    if not await context.run(context.saved_queries.delete, name, author_of(request)):
         raise HTTPException(404, f"no query {name!r} is saved")
     return await queries(context)
-
-
-def _of(context: Context) -> Queries:
-    return context.made(_queries)
-
-
-def _queries(context: Context) -> Queries:
-    return Queries(context.database, Audit(context.database))
 
 
 def _shown(query: Query) -> SavedQuery:
