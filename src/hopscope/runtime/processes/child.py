@@ -116,6 +116,18 @@ class Child:
         self.data = Path(message["data"])
         self.regions = Path(message["regions"])
 
+    def begin(self) -> None:
+        """Report that it works; from now on it has something to clean up."""
+        self.started = True
+        self.report(ready=True)
+
+    def rest(self, status: str) -> None:
+        """Do nothing until `stop`: settings that were read again need it no more. `status`: its file."""
+        self.begin()
+        (self.regions / status).unlink(missing_ok=True)
+        while not self.stop.wait(0.5):
+            pass
+
     def notify(self, line: str) -> None:
         """Send a line for the supervisor's log."""
         self.report(message=line)

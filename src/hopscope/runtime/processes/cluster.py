@@ -11,12 +11,19 @@ from ...base.clock import running_ns
 from ...base.log import logger
 from ...cluster.membership.members import as_text
 from ...cluster.process import Condition, Context, Part
+from ...detect.records import EVENT, EVENT_VERSION
+from ...memory.ring import resume_ring
+from ..pipeline.event_writer import EventWriter
+from ..pipeline.shard import open_journal
 from .child import Child
 
 if TYPE_CHECKING:
     from ...cluster.queries.server import Handler
 
-
+SHARD = 1022
+"""Number of the shard of events of this process, above those of all workers and below that of labels."""
+RING_EVENTS = 1 << 14
+"""Capacity of the ring of these events, 2 MiB."""
 SILENT_SECONDS = 60.0
 """A lake process that has not written its status for this long is considered broken."""
 
@@ -28,13 +35,10 @@ def run(child: Child) -> None:
     from ...cluster.status import FILE_NAME
     from ...memory.private_file import incarnation
 
-    child.started = True
-    child.report(ready=True)
-    if not child.settings.cluster.enabled:  # any more: settings were read again
-        (child.regions / FILE_NAME).unlink(missing_ok=True)
-        while not child.stop.wait(0.5):
-            pass
+    if not child.settings.cluster.enabled:
+        child.rest(FILE_NAME)
         return
+    child.begin()
     context = Context(
         child.settings,
         child.data,
@@ -77,10 +81,8 @@ def parts(context: Context) -> list[Part]:
 def _global_parts(context: Context) -> list[Part]:
     """The parts for flows and sources whose reports reach several members."""
     from ...cluster.moved.part import Moved
-    from .moved_events import moved_events
 
-    warn, history = logger("cluster").warning, context.settings.history
-    moved = Moved(context, lambda: moved_events(history, context.data, context.regions, warn))
+    moved = Moved(context, partial(_moved_events, context))
     if not context.settings.cluster.exchanges:
         return [moved]
     from ...cluster.postcards.exchange import Exchange
@@ -88,6 +90,14 @@ def _global_parts(context: Context) -> list[Part]:
 
     slots = Slots(context)
     return [moved, slots, Exchange(context, slots)]
+
+
+def _moved_events(context: Context) -> EventWriter:
+    """The writer of events about what moved. Raises HistoryError and RegionError."""
+    warn = logger("cluster").warning
+    ring = resume_ring(context.regions / f"worker-{SHARD}.events", EVENT, RING_EVENTS, EVENT_VERSION)
+    journal = open_journal(context.data, SHARD, context.settings.history, warn)
+    return EventWriter(SHARD, journal, ring, thread=True, notify=warn)
 
 
 def _api(context: Context) -> Handler:

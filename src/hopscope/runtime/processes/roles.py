@@ -44,8 +44,7 @@ def _archive(child: Child) -> None:
     from ...history.writing.archive import run
     from ...lake.status import read_marks
 
-    child.started = True
-    child.report(ready=True)
+    child.begin()
     settings = child.settings
     regions = child.regions if mode_of(settings).counts_distributions else None
     period_seconds = settings.distributions.period_seconds
@@ -55,15 +54,37 @@ def _archive(child: Child) -> None:
 
 
 def _names(child: Child) -> None:
-    from .names import run
+    """Ask devices for names and counters; the supervisor learns when names have changed."""
+    from ...naming.counters import NAMES_COUNTERS
+    from ...naming.poller import Poller
 
-    run(child)
+    poller = Poller(
+        child.settings.names_from,
+        child.data,
+        child.regions,
+        NAMES_COUNTERS.open(child.regions),
+        changed=lambda: child.report(names=True),
+        notify=child.notify,
+        warn=child.warn,
+    )
+    child.begin()
+    poller.run(child.stop)
 
 
 def _control(child: Child) -> None:
-    from .switches import run
+    """Apply requested changes to the switches."""
+    from ...control.counters import CONTROL_COUNTERS
+    from ...control.fleet import Fleet
 
-    run(child)
+    fleet = Fleet(
+        child.settings,
+        child.regions,
+        CONTROL_COUNTERS.open(child.regions),
+        notify=child.notify,
+        warn=child.warn,
+    )
+    child.begin()
+    fleet.run(child.stop)
 
 
 def _cluster(child: Child) -> None:
@@ -73,18 +94,27 @@ def _cluster(child: Child) -> None:
 
 
 def _lake(child: Child) -> None:
-    from .lake import run
+    """Write history into the lake, at the end the remaining events for a few seconds."""
+    from ...lake.extensions import check_lake
+    from ...lake.process import LakeProcess
+    from ...lake.status import FILE_NAME
+    from ...memory.private_file import incarnation
 
-    run(child)
+    settings = child.settings
+    if not settings.lake.enabled:
+        child.rest(FILE_NAME)
+        return
+    check_lake()
+    process = LakeProcess(settings.lake, child.data, settings.member_name, incarnation(child.data))
+    child.begin()
+    process.run(child.stop)
 
 
 def _serve(child: Child) -> None:
     from ...serve.server import run
 
-    listeners = child.sockets()
-    child.started = True
-    if listeners:
-        child.report(ready=True)
+    if listeners := child.sockets():
+        child.begin()
         run(child.settings, child.data, child.stop, listeners[0])
 
 
@@ -92,8 +122,7 @@ def _export(child: Child) -> None:
     from ...export.run import run
     from ...serve.prometheus import MORE_FILES
 
-    child.started = True
-    child.report(ready=True)
+    child.begin()
     run(child.settings, child.data, child.stop, MORE_FILES)
 
 
