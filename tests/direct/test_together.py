@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hopscope.cli.options.settings import StoreOptions
-from hopscope.direct.monitors.events import Events, read_bytes
+from hopscope.direct.monitors.bases import Events, read_bytes
 from hopscope.direct.monitors.registry import MONITORS, make_monitors
 from hopscope.direct.monitors.run import start
 from hopscope.direct.stores.spec import StoreSpec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +21,8 @@ from ..stores.store import Layout
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
+COPIES = 2
+"""Copies of each report of a key."""
 
 
 @dataclass(slots=True)
@@ -68,8 +71,8 @@ class Monitor:
     """Bytes of a report's key; 0: it has a list instead."""
     first_list: ClassVar[int] = 0
     """Number of its first list in reports; not 0 if another monitor's entries have the same length."""
-    fields: ClassVar[tuple[tuple[str, int], ...]] = ()
-    """Name and bytes of every field of a report's data, in order."""
+    record: ClassVar[np.dtype[Any]] = np.dtype([])
+    """Fields of a report's data, in order; there they are big-endian. Empty: only `decode` knows them."""
     needs_values: ClassVar[bool] = False
     """Whether a query needs the values that hops can have."""
 
@@ -95,10 +98,11 @@ class Monitor:
 
     def decode(self, data: bytes) -> dict[str, Any] | None:
         """The fields of a report's data, as JSON; None: the data is not from this monitor."""
-        if not self.fields or len(data) != sum(width for _, width in self.fields):
+        if not self.record.names or len(data) != self.record.itemsize:
             return None
         found, at = {}, 0
-        for name, width in self.fields:
+        for name in self.record.names:
+            width = self.record[name].itemsize
             found[name] = _shown(name, data[at : at + width])
             at += width
         return found
@@ -142,10 +146,15 @@ def appended(lists: npt.ArrayLike, data: Bytes) -> Reports:
     return reports(Opcode.APPEND, packed((which, 4)), data, list=which)
 
 
-def added(keys: Bytes, counters: npt.ArrayLike, redundancy: int) -> Reports:
+def added(keys: Bytes, counters: npt.ArrayLike) -> Reports:
     """Reports that add integers [reports] to the counters of keys."""
     data = packed((counters, 8))
-    return reports(Opcode.KEY_INCREMENT, keys, data, counter=counters, redundancy=redundancy)
+    return reports(Opcode.KEY_INCREMENT, keys, data, counter=counters, redundancy=COPIES)
+
+
+def written(keys: Bytes, data: Bytes) -> Reports:
+    """Reports that write data, uint8 [reports, bytes], under keys."""
+    return reports(Opcode.KEY_WRITE, keys, data, redundancy=COPIES)
 
 
 def packed(*columns: tuple[npt.ArrayLike, int] | Bytes) -> Bytes:
@@ -160,6 +169,18 @@ def packed(*columns: tuple[npt.ArrayLike, int] | Bytes) -> Bytes:
         else:
             parts.append(column)
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def packed_as(record: np.dtype[Any], columns: Iterable[npt.NDArray[Any]]) -> Bytes:
+    """Columns as data of reports, uint8 [rows, bytes], each as wide as its field of `record`."""
+    kinds = (record[name] for name in record.names or ())
+    pairs = zip(columns, kinds, strict=True)
+    return packed(*(column if kind.shape else (column, kind.itemsize) for column, kind in pairs))
+
+
+def unpacked_as(record: np.dtype[Any], rows: Bytes) -> Records:
+    """Data of reports, uint8 [rows, bytes], as records."""
+    return np.ascontiguousarray(rows).view(record.newbyteorder(">")).reshape(-1).astype(record)
 
 
 def unpacked(rows: Bytes, *widths: int) -> list[Numbers]:

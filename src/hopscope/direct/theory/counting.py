@@ -1,7 +1,8 @@
-"""Errors of Key-Increment, a Count-Min sketch whose N functions share one array, and of HyperLogLog.
+"""Errors of Key-Increment and of HyperLogLog, and the age of entries in the lists of Append.
 
-A sketch of N rows of M/N counters and one array of M counters in which every key increments N have the same
-mean excess per counter, N W / M for other keys' counts of W in total, and so the same bound.
+Key-Increment is a Count-Min sketch whose N functions share one array. A sketch of N rows of M/N counters and
+one array of M counters in which every key increments N have the same mean excess per counter, N W / M for
+other keys' counts of W in total, and so the same bound.
 """
 
 from __future__ import annotations
@@ -61,3 +62,16 @@ def cardinality_error(registers: int) -> float:
     if registers < 16:
         raise ValueError(f"{registers} registers, expected 16 or more")
     return 1.04 / sqrt(registers)
+
+
+def append_age(batch: int, batches: int) -> int:
+    """Later entries of its list after which the last entry of a batch is overwritten: the ring's length.
+
+    Earlier entries of the batch are overwritten with it. Batches sent before they were full shorten this age.
+    """
+    return batch * batches
+
+
+def append_wait(batch: int) -> int:
+    """Maximum later entries of its list for which an entry waits in the translator."""
+    return batch - 1

@@ -9,15 +9,14 @@ import numpy as np
 from ....base.hash_rows import mix64
 from ....wire.records import Records
 from ...stores.store import Store
-from ..events import Events, read
-from ..monitor import Reports, appended, packed
+from ..bases import Events
+from ..monitor import Reports, appended, packed_as
 
 SUMMARY = np.dtype(
     [("packet", "<u8"), ("time_ns", "<i8"), ("switch", "<u4"), ("hop", "u1"), ("path_length", "u1"),
      ("drop_reason", "u1")]
 )  # fmt: skip
 """A parser's summary of one packet at one switch."""
-_WIDTHS = (8, 8, 4, 1, 1, 1)
 
 
 @dataclass(slots=True)
@@ -52,8 +51,7 @@ class DShark(Events):
     description = "summary of a packet at a switch, to the list of the packet's grouper"
     sizes = "23 B"
     source = "dShark; DTA Table 2, Append"
-    fields = tuple(zip(SUMMARY.names or (), _WIDTHS, strict=True))
-    data_bytes = sum(_WIDTHS)
+    record = SUMMARY
 
     def __init__(self, groupers: int = 8) -> None:
         super().__init__(lists=groupers)
@@ -62,11 +60,11 @@ class DShark(Events):
         """One report per packet and switch."""
         columns = (observations[name] for name in SUMMARY.names or ())
         which = mix64(observations["packet"]) % np.uint64(self.lists)
-        return appended(which, packed(*zip(columns, _WIDTHS, strict=True)))
+        return appended(which, packed_as(SUMMARY, columns))
 
     def query(self, store: Store, grouper: int) -> dict[int, PacketGroup]:
         """Packets in a grouper's list, by id."""
-        rows = read(store, grouper, SUMMARY, _WIDTHS)
+        rows = self.read(store, grouper)
         rows = rows[np.lexsort((rows["hop"], rows["packet"]))]
         packets, first = np.unique(rows["packet"], return_index=True)
         parts = np.split(rows, first[1:]) if len(packets) else []

@@ -7,9 +7,9 @@ import numpy as np
 from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
 from ...stores.store import Store
-from ..events import Events, read_bytes
+from ..bases import Events
 from ..groups import Groups, Numbering, grown
-from ..monitor import Bytes, Numbers, Reports, appended, entering, packed, unpacked
+from ..monitor import Bytes, Numbers, Reports, appended, entering, packed
 
 
 class FlowletSizes(Events):
@@ -21,8 +21,7 @@ class FlowletSizes(Events):
     description = "flow and packets of a flowlet; one list for each power of two"
     sizes = "17 B"
     source = "Marple; DTA 6.1 and Table 1"
-    fields = (("flow", FLOW_BYTES), ("packets", 4))
-    data_bytes = FLOW_BYTES + 4
+    record = np.dtype([("flow", "u1", (FLOW_BYTES,)), ("packets", "<u4")])
 
     def __init__(self, gap_ns: int = 500_000, lists: int = 8) -> None:
         super().__init__(lists=lists)
@@ -61,15 +60,15 @@ class FlowletSizes(Events):
 
     def query(self, store: Store) -> tuple[Bytes, Numbers]:
         """Flowlets in the lists: their flows, uint8 [flowlets, 13], and packets, uint64."""
-        rows = np.concatenate([read_bytes(store, number) for number in range(self.lists)])
-        return rows[:, :FLOW_BYTES], unpacked(rows[:, FLOW_BYTES:], 4)[0]
+        rows = np.concatenate([self.read(store, number) for number in range(self.lists)])
+        return rows["flow"], rows["packets"].astype(np.uint64)
 
     def histogram(self, store: Store, flow: bytes) -> Numbers:
         """Number of a flow's flowlets in each list, uint64 [lists]."""
         counts = np.zeros(self.lists, np.uint64)
         for number in range(self.lists):
-            rows = read_bytes(store, number)[:, :FLOW_BYTES]
-            counts[number] = (rows == np.frombuffer(flow, np.uint8)).all(axis=1).sum()
+            flows = self.read(store, number)["flow"]
+            counts[number] = (flows == np.frombuffer(flow, np.uint8)).all(axis=1).sum()
         return counts
 
     def _report(self, flows: Bytes, packets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Reports:

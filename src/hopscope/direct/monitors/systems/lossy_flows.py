@@ -7,7 +7,7 @@ import numpy as np
 from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
 from ...stores.store import Store
-from ..events import Events, read_bytes
+from ..bases import Events
 from ..groups import Groups, Numbering, grown
 from ..monitor import Bytes, Reports, appended, packed
 
@@ -23,8 +23,7 @@ class LossyFlows(Events):
     description = "flow whose loss rate entered a range; one list per range"
     sizes = "13 B"
     source = "Marple; DTA Table 2, Append, and 6.1"
-    fields = (("flow", FLOW_BYTES),)
-    data_bytes = FLOW_BYTES
+    record = np.dtype([("flow", "u1", (FLOW_BYTES,))])
 
     def __init__(
         self, bounds: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2), min_packets: int = 20
@@ -53,4 +52,5 @@ class LossyFlows(Events):
 
     def query(self, store: Store, number: int) -> Bytes:
         """Flows in the list of a range, uint8 [flows, 13], in order of time."""
-        return read_bytes(store, number)
+        flows: Bytes = self.read(store, number)["flow"]
+        return flows

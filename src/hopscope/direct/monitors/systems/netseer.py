@@ -7,7 +7,7 @@ import numpy as np
 from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
 from ...stores.store import Store
-from ..events import Events, read
+from ..bases import Events
 from ..groups import Groups, Numbering
 from ..monitor import Reports, appended, packed
 
@@ -21,7 +21,6 @@ LOSS = np.dtype(
     ]
 )
 """A loss event; NetSeer's format has an ingress port and a longer counter instead of the switch."""
-_WIDTHS = (FLOW_BYTES, 2, 1, 1, 1)
 MAX_PACKETS = 255
 """Maximum packets of one event."""
 
@@ -34,8 +33,7 @@ class NetSeer(Events):
     sizes = "18 B"
     source = "NetSeer; DTA Table 2, Append"
     first_list = 1
-    fields = tuple(zip(LOSS.names or (), _WIDTHS, strict=True))
-    data_bytes = sum(_WIDTHS)
+    record = LOSS
 
     def observe(self, observations: Records) -> Reports:
         """Events of dropped packets."""
@@ -50,4 +48,4 @@ class NetSeer(Events):
 
     def query(self, store: Store) -> Records:
         """LOSS records in the list, in order of time."""
-        return read(store, 0, LOSS, _WIDTHS)
+        return self.read(store, 0)

@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
-from ...primitives.postcarding import Paths, PostcardingLayout, query
+from ...primitives.postcarding import Paths
 from ...stores.store import Store
-from ..monitor import Bytes, Monitor, Reports, packed, reports, sampled
+from ..bases import Postcarding
+from ..monitor import Bytes, Reports, sampled
 
 
-class Postcards(Monitor):
+class Postcards(Postcarding):
     """Every switch reports, for a flow's packets, its id or their hop latency. All switches choose the same
     packets, one in `rate` by a hash. Postcarding needs values of a known set, so a latency is reported in
     steps of `step_ns`, at most `steps - 1`.
@@ -25,28 +26,19 @@ class Postcards(Monitor):
     """
 
     name = "int-postcards"
-    primitive = "postcarding"
     description = "switch id, or latency, of each hop of a flow"
     sizes = "13 B key and hop, 4 B data"
     source = "INT-XD, INT-MX; DTA Table 2, Postcarding"
     key_bytes = FLOW_BYTES
-    needs_values = True
 
     def __init__(
         self,
         value: Literal["switch", "hop_latency"] = "switch",
         rate: int = 1,
-        hops: int = 5,
-        copies: int = 2,
         step_ns: int = 1000,
         steps: int = 4096,
     ) -> None:
-        self.value, self.rate, self.hops, self.copies = value, rate, hops, copies
-        self.step_ns, self.steps = step_ns, steps
-
-    def layout(self, expected: int) -> PostcardingLayout:
-        """Load 1/16."""
-        return PostcardingLayout(chunks=16 * expected, hops=self.hops, copies=self.copies)
+        self.value, self.rate, self.step_ns, self.steps = value, rate, step_ns, steps
 
     def observe(self, observations: Records) -> Reports:
         """A postcard from every switch on a chosen packet's path."""
@@ -55,12 +47,9 @@ class Postcards(Monitor):
         values = passed[self.value]
         if self.value == "hop_latency":
             values = np.minimum(values // self.step_ns, self.steps - 1)
-        return reports(
-            PostcardingLayout.opcode, passed["flow"], packed((values, 4)), hop=passed["hop"],
-            path_length=passed["path_length"],
-        )  # fmt: skip
+        return self.postcards(passed["flow"], values, passed)
 
     def query(self, store: Store, flows: Bytes, switches: npt.ArrayLike = ()) -> Paths:
         """Paths of flows (uint8 [flows, 13]) over `switches`; of latencies: in steps."""
         values = np.arange(self.steps) if self.value == "hop_latency" else switches
-        return query(store, flows, values=values)
+        return super().query(store, flows, values)

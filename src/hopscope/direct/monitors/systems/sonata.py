@@ -10,17 +10,24 @@ import numpy.typing as npt
 
 from ....wire.observation import ACK, SYN, TCP, addresses
 from ....wire.records import Records
-from ...primitives.key_write import KeyWriteLayout, query
 from ...stores.store import Store
-from ..events import Events, read
+from ..bases import Events, Values
 from ..groups import Groups, Numbering, grown
-from ..monitor import Monitor, MonitorAnswers, Reports, appended, entering, packed, reports, unpacked
+from ..monitor import (
+    MonitorAnswers,
+    Reports,
+    appended,
+    entering,
+    packed,
+    packed_as,
+    unpacked,
+    written,
+)
 from .timeouts import PROTOCOL
 
 KEY_BYTES = 16
 TUPLE = np.dtype([("source", "<u4"), ("destination", "<u4"), ("sport", "<u2"), ("dport", "<u2")])
 """The fields of a packet that a query reports."""
-_WIDTHS = (4, 4, 2, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +49,24 @@ def _opens(seen: Records) -> npt.NDArray[np.bool_]:
 NEW_CONNECTIONS = PacketQuery(0, "new TCP connections", _opens)
 
 
-class SonataResults(Monitor):
+class SonataResults(Values):
     """Counts by query, switch and window; a window's count is written again as it grows."""
 
     name = "sonata-results"
-    primitive = "key-write"
     description = "result of a query in a window, such as new TCP connections"
     sizes = "16 B key (query, switch, window), 4 B data"
     source = "Sonata; DTA Table 2, row 5"
     key_bytes = KEY_BYTES
-    fields = (("count", 4),)
+    record = np.dtype([("count", "<u4")])
 
     def __init__(
         self,
         queries: tuple[PacketQuery, ...] = (NEW_CONNECTIONS,),
         window_ns: int = 10_000_000,
-        copies: int = 2,
     ) -> None:
-        self.queries, self.window_ns, self.copies = queries, window_ns, copies
+        self.queries, self.window_ns = queries, window_ns
         self._keys = Numbering(KEY_BYTES)
         self._counts = np.zeros(0, np.int64)
-
-    def layout(self, expected: int) -> KeyWriteLayout:
-        """Load 1/16."""
-        return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
         """One report per changed count."""
@@ -82,7 +83,7 @@ class SonataResults(Monitor):
         self._counts = grown(self._counts, len(self._keys))
         self._counts[groups.numbers] += groups.totals(np.ones(len(keys), np.int64))
         data = packed((self._counts[groups.numbers], 4))
-        return reports(KeyWriteLayout.opcode, keys[groups.last], data, redundancy=self.copies)
+        return written(keys[groups.last], data)
 
     def query(
         self, store: Store, number: npt.ArrayLike, switches: npt.ArrayLike, times_ns: npt.ArrayLike
@@ -90,9 +91,7 @@ class SonataResults(Monitor):
         """Counts of a query at switches in the windows of these times, uint64 [rows]; EMPTY: no packet."""
         windows = np.atleast_1d(np.asarray(times_ns, np.int64)) // self.window_ns
         numbers, nodes, windows = np.broadcast_arrays(number, switches, windows)
-        keys = packed((numbers, 4), (nodes, 4), (windows, 8))
-        answers = query(store, keys, copies=self.copies)
-        return MonitorAnswers(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))
+        return self.numbers(store, packed((numbers, 4), (nodes, 4), (windows, 8)))
 
 
 class SonataTuples(Events):
@@ -102,8 +101,7 @@ class SonataTuples(Events):
     description = "tuples of the packets that pass a query"
     sizes = "12 B"
     source = "Sonata; DTA Table 2, Append"
-    fields = tuple(zip(TUPLE.names or (), _WIDTHS, strict=True))
-    data_bytes = sum(_WIDTHS)
+    record = TUPLE
 
     def __init__(self, queries: tuple[PacketQuery, ...] = (NEW_CONNECTIONS,)) -> None:
         super().__init__(lists=1 + max(packet_query.number for packet_query in queries))
@@ -117,10 +115,10 @@ class SonataTuples(Events):
             seen = entered[packet_query.passes(entered)]
             source, destination = addresses(seen)
             sport, dport = unpacked(seen["flow"][:, PROTOCOL + 1 :], 2, 2)
-            parts.append(packed((source, 4), (destination, 4), (sport, 2), (dport, 2)))
+            parts.append(packed_as(TUPLE, (source, destination, sport, dport)))
             lists.append(np.full(len(seen), packet_query.number))
         return appended(np.concatenate(lists), np.concatenate(parts))
 
     def query(self, store: Store, number: int) -> Records:
         """TUPLE records in a query's list, in order of time."""
-        return read(store, number, TUPLE, _WIDTHS)
+        return self.read(store, number)

@@ -6,16 +6,16 @@ import numpy as np
 
 from ....wire.observation import FIN, FLOW_BYTES, SYN, TCP
 from ....wire.records import Records
-from ...primitives.key_write import KeyWriteLayout, query
 from ...stores.store import Store
+from ..bases import Values
 from ..groups import Groups, Numbering, grown
-from ..monitor import Bytes, Monitor, MonitorAnswers, Reports, entering, packed, reports, unpacked
+from ..monitor import Bytes, MonitorAnswers, Reports, entering, packed, written
 
 PROTOCOL = 8
 """Offset of the protocol in a flow."""
 
 
-class TcpTimeouts(Monitor):
+class TcpTimeouts(Values):
     """Counts timeouts at the switch where a flow enters: segments whose bytes were sent before, at least
     `silence_ns` after the previous segment.
 
@@ -24,25 +24,20 @@ class TcpTimeouts(Monitor):
     """
 
     name = "marple-tcp-timeouts"
-    primitive = "key-write"
     description = "number of a flow's TCP timeouts"
     sizes = "13 B key, 4 B data"
     source = "Marple; DTA 6.1"
     key_bytes = FLOW_BYTES
-    fields = (("timeouts", 4),)
+    record = np.dtype([("timeouts", "<u4")])
 
-    def __init__(self, silence_ns: int = 5_000_000, copies: int = 2) -> None:
-        self.silence_ns, self.copies = silence_ns, copies
+    def __init__(self, silence_ns: int = 5_000_000) -> None:
+        self.silence_ns = silence_ns
         self._flows = Numbering(FLOW_BYTES)
         self._last_ns = np.zeros(0, np.int64)
         self._position = np.zeros(0, np.int64)  # of the last segment, in bytes from the flow's first
         self._sequence = np.zeros(0, np.int64)  # of the last segment
         self._end = np.zeros(0, np.int64)  # after the highest byte
         self._count = np.zeros(0, np.int64)
-
-    def layout(self, expected: int) -> KeyWriteLayout:
-        """Load 1/16."""
-        return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
         """One report per timeout, with the flow's count so far."""
@@ -68,11 +63,8 @@ class TcpTimeouts(Monitor):
         self._last_ns[mine], self._sequence[mine] = time_ns[last], sequence[last]
         self._position[mine], self._count[mine] = start[last], count[last]
         self._end[mine] = np.maximum(sent_before, start + length)[last]
-        return reports(
-            KeyWriteLayout.opcode, seen["flow"][timeout], packed((count[timeout], 4)), redundancy=self.copies
-        )
+        return written(seen["flow"][timeout], packed((count[timeout], 4)))
 
     def query(self, store: Store, flows: Bytes) -> MonitorAnswers:
         """Timeouts of flows (uint8 [flows, 13]), uint64 [flows]; EMPTY: none."""
-        answers = query(store, flows, copies=self.copies)
-        return MonitorAnswers(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))
+        return self.numbers(store, flows)

@@ -6,34 +6,28 @@ import numpy as np
 
 from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
-from ...primitives.key_increment import KeyIncrementLayout, query
-from ...stores.store import Layout, Store
+from ..bases import Counters
 from ..groups import Groups, Numbering
-from ..monitor import Bytes, Monitor, Numbers, Reports, added, entering, flow_hash, packed
+from ..monitor import Bytes, Reports, added, entering, flow_hash, packed
 
 
-class TurboFlow(Monitor):
+class TurboFlow(Counters):
     """Counts packets at the switch where a flow enters. Each switch has a table of `slots`, direct-mapped by
     a hash of the flow; a flow that takes the slot of another evicts that record, which is then reported.
     """
 
     name = "turboflow"
-    primitive = "key-increment"
     description = "packets of an evicted microflow record"
     sizes = "13 B key, counter"
     source = "TurboFlow; DTA Table 2, Key-Increment"
     key_bytes = FLOW_BYTES
-    fields = (("packets", 8),)
+    record = np.dtype([("packets", "<u8")])
 
-    def __init__(self, slots: int = 64, copies: int = 2) -> None:
-        self.slots, self.copies = slots, copies
+    def __init__(self, slots: int = 64) -> None:
+        self.slots = slots
         self._slots = Numbering(8)  # (switch, slot)
         self._flows: dict[int, bytes] = {}
         self._packets: dict[int, int] = {}
-
-    def layout(self, expected: int) -> Layout:
-        """16 counters for each flow."""
-        return KeyIncrementLayout(slots=16 * expected, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
         """One report per evicted record."""
@@ -57,12 +51,6 @@ class TurboFlow(Monitor):
         self._packets.clear()
         return self._report(flows, packets)
 
-    def query(self, store: Store, flows: Bytes) -> Numbers:
-        """Packets of flows (uint8 [flows, 13]), uint64 [flows]: exact or too high once records are
-        evicted.
-        """
-        return query(store, flows, copies=self.copies).counter
-
     def _evicted(self, slots: list[int], flows: Bytes, packets: list[int]) -> Reports:
         out: list[bytes] = []
         counts: list[int] = []
@@ -79,4 +67,4 @@ class TurboFlow(Monitor):
 
     def _report(self, flows: list[bytes], packets: list[int]) -> Reports:
         keys = np.frombuffer(b"".join(flows), np.uint8).reshape(-1, FLOW_BYTES)
-        return added(keys, np.array(packets, np.uint64), self.copies)
+        return added(keys, np.array(packets, np.uint64))
