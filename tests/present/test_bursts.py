@@ -60,6 +60,30 @@ def test_the_highest_burst_is_first_whatever_else_happened(
     assert truncated
 
 
+@pytest.mark.parametrize("wrap", [0, (1 << 32) - 1_015])
+def test_bursts_of_one_batch_have_peaks_of_their_own(wrap: int, tmp_path: Path) -> None:
+    """Two bursts whose events have one receive time: the switch's clock, also one of 32 bits that wraps, says
+    which values and flows belong to which; a value without its time may belong to both.
+    """
+    events = np.zeros(8, EVENT)
+    events["kind"] = [Kind.RAISED, Kind.CHANGE, Kind.CLEARED, Kind.CHANGE] * 2
+    events["metric"], events["node_id"], events["port"] = Metric.QUEUE_OCCUPANCY, 7, 2
+    events["value"], events["time_ns"] = [600, 9000, 8, 50, 700, 800, 9, 650], 10
+    events["switch_ns"] = (np.arange(8, dtype=np.uint64) * 10 + 1_000 + wrap) & 0xFFFFFFFF
+    events["switch_ns"][7] = 0
+    events["reason"][[2, 6]] = ClearReason.VALUE
+    events["flow_id"], events["ip_version"] = [3, 4, 3, 5, 6, 7, 6, 8], 4
+    events["sport"] = events["flow_id"]
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        _, found, _ = bursts(history, Search(0, 100, metric="queue_occupancy"))
+    shown = sorted(
+        (each.interval.peak, each.interval.duration_ns, {one.flow["id"][-1] for one in each.contributors})
+        for each in found
+    )
+    assert shown == [(800, 20, {"6", "7", "8"}), (9000, 20, {"3", "4", "8"})]
+
+
 class Members:
     """History of a cluster, of given events."""
 

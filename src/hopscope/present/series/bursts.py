@@ -148,9 +148,8 @@ def _contributors(history: HistoryLike, found: list[Burst], search: Search) -> b
         if table.truncated and start <= oldest:
             burst.flows = None
             continue
-        _add_flows(
-            burst, [row for row in by_node[burst.interval.place.node] if start <= row["time_ns"] <= end]
-        )
+        rows = [row for row in by_node[burst.interval.place.node] if start <= row["time_ns"] <= end]
+        _add_flows(burst, [row for row in rows if burst.interval.holds(row["time_ns"], row["switch_ns"])])
     return table.truncated
 
 

@@ -79,6 +79,20 @@ class Interval:
             its %= _TURN_NS
         return its if its >= 0 and abs(its - ours) < _AGREE_NS else None
 
+    def holds(self, time_ns: int, switch_ns: int | None) -> bool:
+        """Whether an event is in the interval: reports of one batch have the same time, so at its first and
+        last time the switch's clock decides, if `duration_ns` is measured by it.
+        """
+        if (self.start_ns or 0) < time_ns and (self.end_ns is None or time_ns < self.end_ns):
+            return True
+        if time_ns < (self.start_ns or 0) or (self.end_ns is not None and time_ns > self.end_ns):
+            return False
+        lasted, start = self._switch_ns, self.switch_start_ns
+        if lasted is None or start is None or switch_ns is None:
+            return True
+        since = (switch_ns - start) % _TURN_NS if max(switch_ns, start) < _TURN_NS else switch_ns - start
+        return 0 <= since <= lasted
+
     def overlaps(self, since_ns: int, until_ns: int) -> bool:
         """Whether a part of the interval is in a time range."""
         return (self.start_ns or 0) < until_ns and (self.end_ns is None or self.end_ns >= since_ns)

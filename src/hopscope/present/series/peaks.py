@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 
 from ...detect.records import Kind
 from ...history.history_like import HistoryLike
@@ -35,7 +36,7 @@ def add_peaks(history: HistoryLike, found: Sequence[Interval], filters: Filters)
         return False
     start_ns, end_ns = int(filters["start"]), int(filters["end"])  # type: ignore[arg-type]
     spans = [span_of(alarm, start_ns, end_ns) for alarm in found]
-    values: dict[tuple[str, Place], list[tuple[int, int]]] = defaultdict(list)
+    values: dict[tuple[str, Place], list[tuple[int, int, int | None]]] = defaultdict(list)
     nodes = {alarm.place.node for alarm in found}
     chosen: Filters = {
         **filters,
@@ -47,11 +48,15 @@ def add_peaks(history: HistoryLike, found: Sequence[Interval], filters: Filters)
     }
     table = history.events(limit=MAX_VALUES, **chosen)
     for row in event_rows(table):
-        values[row["metric"], place_of_row(row)].append((row["time_ns"], row["value"]))
+        values[row["metric"], place_of_row(row)].append((row["time_ns"], row["value"], row["switch_ns"]))
     for mine in values.values():
-        mine.sort()
+        mine.sort(key=itemgetter(0))
     for alarm, (start, end) in zip(found, spans, strict=True):
         mine = values[alarm.metric, alarm.place]
-        during = mine[bisect_left(mine, (start, 0)) : bisect_left(mine, (end + 1, 0))]
-        alarm.peak = max([alarm.peak, *(value for _, value in during)])
+        during = mine[
+            bisect_left(mine, start, key=itemgetter(0)) : bisect_right(mine, end, key=itemgetter(0))
+        ]
+        alarm.peak = max(
+            [alarm.peak, *(value for time_ns, value, switch_ns in during if alarm.holds(time_ns, switch_ns))]
+        )
     return table.truncated
