@@ -16,8 +16,7 @@ import pytest
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.process import Context
 from hopscope.cluster.queries.client import QueryClient
-from hopscope.cluster.queries.history_handler import HistoryHandler
-from hopscope.cluster.queries.history_query import HistoryQuery
+from hopscope.cluster.queries.history_query import HistoryHandler, HistoryQuery
 from hopscope.cluster.queries.members_history import MembersHistory
 from hopscope.cluster.queries.server import QueryServer
 from hopscope.detect.records import Kind, Metric

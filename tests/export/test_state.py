@@ -13,8 +13,8 @@ import pytest
 
 from hopscope.detect.flows.reading.flow_walk import FlowBlock, FlowWalk
 from hopscope.detect.records import FLOW
-from hopscope.export import state as module
-from hopscope.export.state import StateFeed
+from hopscope.export.redis import live_state as module
+from hopscope.export.redis.live_state import StateFeed
 
 
 def told(block: FlowBlock) -> dict[int, tuple[int, list[int]]]:

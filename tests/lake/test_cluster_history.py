@@ -16,8 +16,7 @@ from hopscope.cluster.membership.members import Directory
 from hopscope.cluster.process import Context
 from hopscope.cluster.queries.client import QueryClient
 from hopscope.cluster.queries.history import LakeHistory, open_history
-from hopscope.cluster.queries.history_handler import HistoryHandler
-from hopscope.cluster.queries.history_query import MAX_FLOWS
+from hopscope.cluster.queries.history_query import MAX_FLOWS, HistoryHandler
 from hopscope.cluster.queries.server import QueryServer
 from hopscope.cluster.queries.tails import TailHandler
 from hopscope.detect.detector import Detector

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
+from ...base.errors import HopscopeError
 from ...detect.distributions.quantiles import By, Distribution
 from ...detect.flows.flow_id_hash import FlowIdHash
 from ...detect.records import Kind, Metric
@@ -23,13 +27,21 @@ from ...present.collector_state import CollectorState
 from ...present.history import with_live
 from ...present.select import EventFilter
 from ...wire.address import number_of
-from .tables import Row, table_of
+from .parts import Answer
+from .tables import Row, encode, table_of
 
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Words = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=1000)]
 Numbers = Annotated[list[Number], Field(max_length=10_000)]
+Method = Literal[
+    "events", "flows", "paths", "summary", "hops", "peaks", "labels", "coverage", "distributions", "sql",
+    "moment", "steps", "activity", "live_flows",
+]  # fmt: skip
 MAX_ROWS = 1_000_000
 MAX_FLOWS = 10_000
+THREADS = 2
+"""How many queries run at a time; the others wait, and are dropped at their deadline."""
+MEMORY_BYTES = 256 * 1024**2
 TUPLE = ("src", "dst", "sport", "dport", "proto")
 """Columns of history that identify a flow in a cluster."""
 LIVE = ("packets", "mean_latency", "highest_latency")
@@ -93,10 +105,7 @@ class FiltersModel(_Model):
 class HistoryQuery(_Model):
     """A method of a history and its arguments; `live_flows`: values of live flows in `filters.flows`."""
 
-    method: Literal[
-        "events", "flows", "paths", "summary", "hops", "peaks", "labels", "coverage", "distributions", "sql",
-        "moment", "steps", "activity", "live_flows",
-    ]  # fmt: skip
+    method: Method
     filters: FiltersModel = FiltersModel()
     limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] | None = None
     order: Literal["newest", "oldest"] = "newest"
@@ -189,3 +198,48 @@ def _live(folder: Path, wanted: Sequence[FlowModel]) -> Table:
     found = with_live(rows, CollectorState(folder), EventFilter())
     live = [row for row in found if row["packets"] is not None]
     return table_of(live, (*TUPLE, *LIVE), truncated=False)
+
+
+class HistoryHandler:
+    """Answers from the data folder of the member `name`, which is opened for the first query."""
+
+    def __init__(self, folder: Path, name: str, sql_memory_bytes: int) -> None:
+        """`sql_memory_bytes`: maximum memory of a SELECT, whatever the query asks for."""
+        from ...history.query import History  # DuckDB is not needed before
+
+        self._name, self._sql_memory_bytes = name, sql_memory_bytes
+        self._history = History(folder, memory_bytes=MEMORY_BYTES, threads=1, member=name)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
+
+    def close(self) -> None:
+        """Close the folder; pending queries fail."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._history.close()
+
+    async def __call__(self, query: Mapping[str, Any]) -> Answer:
+        """The table or the distributions. HopscopeError: malformed, or from a newer version."""
+        try:
+            asked = HistoryQuery.model_validate_json(json.dumps(query.get("ask")))
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise HopscopeError(f"found no query of this version: {place}: {first['msg']}") from None
+        allowed = min(asked.memory_bytes, self._sql_memory_bytes)
+        asked = asked.model_copy(update={"memory_bytes": allowed})
+        stop = threading.Event()
+
+        def work() -> Answer:
+            from ...history.sandbox.query import SqlError
+
+            if stop.is_set():
+                return Answer(503, b"its deadline has passed")
+            try:
+                found = asked.ask(self._history, self._name, stop)
+            except SqlError as error:
+                return Answer(400, str(error).encode())
+            return Answer(200, encode(found, self._history.problems))
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            stop.set()

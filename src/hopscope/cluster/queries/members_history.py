@@ -31,7 +31,7 @@ from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
 from .client import REJECTED, QueryClient
 from .cluster_answer import ClusterAnswer
-from .history_query import MAX_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuery
+from .history_query import MAX_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuery, Method
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
 
@@ -81,11 +81,7 @@ class MembersHistory:
             raise HistoryError("events of a cluster have an order by time only, found sequence")
         if after is not None:
             ClusterCursor.parse(after)
-        found = self._rows(
-            HistoryQuery(
-                method="events", filters=FiltersModel.of(filters), limit=limit, order=order, after=after
-            )
-        )
+        found = self._rows(_query("events", filters, limit=limit, order=order, after=after))
         table = _sorted(found, limit, _place, descends=order == "newest")
         if table.truncated and len(table):
             last = {name: table[name][-1] for name in ("time", "member", "shard", "sequence")}
@@ -95,7 +91,7 @@ class MembersHistory:
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Flows by their 5-tuple, newest first; `flow_id` is that of the member that saw it last."""
-        query = HistoryQuery(method="flows", filters=FiltersModel.of(filters), limit=limit)
+        query = _query("flows", filters, limit=limit)
         found = self._rows(query)
         groups = _grouped(found, TUPLE)
         truncated = any(each.truncated for each in found.values())
@@ -116,15 +112,11 @@ class MembersHistory:
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Paths by time, then member, shard and sequence."""
-        query = HistoryQuery(method="paths", filters=FiltersModel.of(filters), limit=limit)
-        return _sorted(self._rows(query), limit, _place)
+        return _sorted(self._rows(_query("paths", filters, limit=limit)), limit, _place)
 
     def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
         """Sums over members."""
-        query = HistoryQuery(
-            method="summary", filters=FiltersModel.of(filters), bucket_seconds=bucket_seconds
-        )
-        found = self._rows(query)
+        found = self._rows(_query("summary", filters, bucket_seconds=bucket_seconds))
         key = ("kind", "metric") if bucket_seconds is None else ("bucket", "kind", "metric")
         rows = [
             {
@@ -142,7 +134,7 @@ class MembersHistory:
 
     def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
         """Hops of all members, by their highest latency."""
-        found = self._rows(HistoryQuery(method="hops", filters=FiltersModel.of(filters)))
+        found = self._rows(_query("hops", filters))
         rows = [_hop(parts) for parts in _grouped(found, _HOP).values()]
         return _top(rows, found, limit, _HOP)
 
@@ -158,9 +150,7 @@ class MembersHistory:
         """Places of all members by the highest value of a metric, or their values by time."""
         place = (*_HOP, "ident")
         key = place if bucket_ns is None else ("bucket", *place)
-        found = self._rows(
-            HistoryQuery(method="peaks", metric=metric, bucket_ns=bucket_ns, filters=FiltersModel.of(filters))
-        )
+        found = self._rows(_query("peaks", filters, metric=metric, bucket_ns=bucket_ns))
         groups = _grouped(found, key)
         rows = [_peak(parts) for group, parts in groups.items() if not places or group[-3:] in places]
         if bucket_ns is None:
@@ -212,24 +202,21 @@ class MembersHistory:
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Labels from each member that takes them."""
-        query = HistoryQuery(method="labels", filters=FiltersModel.of(filters), limit=limit)
-        return _newest_first(self._rows(query), limit, _HOP)
+        return _newest_first(self._rows(_query("labels", filters, limit=limit)), limit, _HOP)
 
     def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Coverage from each member that takes labels."""
-        query = HistoryQuery(method="coverage", filters=FiltersModel.of(filters), limit=limit)
-        return _newest_first(self._rows(query), limit, ())
+        return _newest_first(self._rows(_query("coverage", filters, limit=limit)), limit, ())
 
     def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
         """The newest and highest values of all members."""
-        query = HistoryQuery(method="moment", highest_from=highest_from, filters=FiltersModel.of(filters))
-        found = self._rows(query)
+        found = self._rows(_query("moment", filters, highest_from=highest_from))
         rows = [_place_value(parts) for parts in _grouped(found, ("metric", *_HOP)).values()]
         return table_of(rows, _columns(found)[1:], truncated=False)
 
     def steps(self, **filters: Unpack[Filters]) -> Table:
         """Sums over members; a flow that two members have counts twice."""
-        found = self._rows(HistoryQuery(method="steps", filters=FiltersModel.of(filters)))
+        found = self._rows(_query("steps", filters))
         rows = [
             {
                 **parts[0],
@@ -242,13 +229,7 @@ class MembersHistory:
 
     def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
         """Sums over members, and the highest of their values."""
-        query = HistoryQuery(
-            method="activity",
-            metric=metric,
-            bucket_seconds=bucket_seconds,
-            filters=FiltersModel.of(filters),
-        )
-        found = self._rows(query)
+        found = self._rows(_query("activity", filters, metric=metric, bucket_seconds=bucket_seconds))
         counts = ("events", "drops", "path_changes", "alarms")
         rows = [
             {
@@ -356,6 +337,10 @@ class MembersHistory:
                 return Answer(200, encode(query.ask(history, self._member), history.problems))
         except HistoryError as local:
             raise HistoryError(f"{error}; and {local}") from None
+
+
+def _query(method: Method, filters: Filters, **more: Any) -> HistoryQuery:
+    return HistoryQuery(method=method, filters=FiltersModel.of(filters), **more)
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -134,7 +134,7 @@ def _changed_ns(path: Path | None) -> int | None:
 
 def _history(context: Context) -> Handler:
     """Answers queries of history from the data folder."""
-    from ...cluster.queries.history_handler import HistoryHandler
+    from ...cluster.queries.history_query import HistoryHandler
 
     return HistoryHandler(context.data, context.name, context.settings.serve.sql_memory_bytes)
 
