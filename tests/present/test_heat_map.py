@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,44 +65,55 @@ class Sampled:
         return self.samples
 
 
-def by_hand(
-    events: Events, metric: str, rows: int, sort: Sort, samples: Sampled | None, nodes: tuple[int, ...]
-) -> tuple[int, list[HeatRow]]:
-    """The same of one event after the other."""
-    cells: defaultdict[Place, Counter[int]] = defaultdict(Counter)
-    seen: Counter[Place] = Counter()
-    for row in events:
-        at = BUCKETS.at(int(row["time_ns"]))
-        mine = row["kind"] == Kind.DROP if metric == "drop" else row["metric"] == Metric[metric.upper()]
-        if at is None or row["node_id"] == NO_NODE or not mine or row["kind"] == Kind.FLOW_RECORD:
-            continue
-        place = place_in(row, metric)
-        if nodes and place.node not in nodes:
-            continue
-        seen[place] += 1
-        before = cells[place].get(at, 0)
-        cells[place][at] = before + 1 if metric == "drop" else max(before, int(row["value"]))
-    peaks = {place: seen[place] if metric == "drop" else max(cells[place].values()) for place in cells}
-    for at, sample in samples.samples if samples else ():
-        for key, value in zip(sample.keys.tolist(), sample.values.tolist(), strict=True):
-            place = cast(Sampled, samples).places[key]
-            if not nodes or place.node in nodes:
-                peaks[place] = max(peaks.get(place, 0), value)
-                cells[place][at] = max(cells[place].get(at, 0), value)
+class ByHand:
+    """The same of one event after the other: values by bucket, highest values and events of each place."""
 
-    def order(place: Place) -> list[int]:
-        return [-1 if part is None else part for part in place]
+    def __init__(self, events: Events, metric: str, samples: Sampled | None, nodes: tuple[int, ...]) -> None:
+        self.cells: defaultdict[Place, Counter[int]] = defaultdict(Counter)
+        self.seen: Counter[Place] = Counter()
+        for row in events:
+            at = BUCKETS.at(int(row["time_ns"]))
+            mine = row["kind"] == Kind.DROP if metric == "drop" else row["metric"] == Metric[metric.upper()]
+            if at is None or row["node_id"] == NO_NODE or not mine or row["kind"] == Kind.FLOW_RECORD:
+                continue
+            place = place_in(row, metric)
+            if nodes and place.node not in nodes:
+                continue
+            self.seen[place] += 1
+            before = self.cells[place].get(at, 0)
+            self.cells[place][at] = before + 1 if metric == "drop" else max(before, int(row["value"]))
+        self.peaks = {
+            place: self.seen[place] if metric == "drop" else max(values.values())
+            for place, values in self.cells.items()
+        }
+        for at, sample in samples.samples if samples else ():
+            for key, value in zip(sample.keys.tolist(), sample.values.tolist(), strict=True):
+                place = cast(Sampled, samples).places[key]
+                if not nodes or place.node in nodes:
+                    self.peaks[place] = max(self.peaks.get(place, 0), value)
+                    self.cells[place][at] = max(self.cells[place].get(at, 0), value)
 
-    def rank(place: Place) -> Any:
-        return (-seen[place] if sort == "events" else 0, -peaks[place], order(place))
+    def highest(self, rows: int, sort: Sort) -> tuple[int, list[HeatRow]]:
+        """As `find_highest`."""
 
-    chosen = sorted((place for place in peaks if peaks[place]), key=rank)[:rows]
-    if sort == "place":
-        chosen.sort(key=order)
-    return len(peaks), [
-        HeatRow(place, peaks[place], seen[place], [cells[place].get(at) for at in range(BUCKETS.count)])
-        for place in chosen
-    ]
+        def order(place: Place) -> list[int]:
+            return [-1 if part is None else part for part in place]
+
+        def rank(place: Place) -> Any:
+            return (-self.seen[place] if sort == "events" else 0, -self.peaks[place], order(place))
+
+        chosen = sorted((place for place in self.peaks if self.peaks[place]), key=rank)[:rows]
+        if sort == "place":
+            chosen.sort(key=order)
+        return len(self.peaks), [
+            HeatRow(
+                place,
+                self.peaks[place],
+                self.seen[place],
+                [self.cells[place].get(at) for at in range(BUCKETS.count)],
+            )
+            for place in chosen
+        ]
 
 
 @pytest.mark.parametrize("kind", [History, InParts], ids=["at once", "in parts"])
@@ -118,14 +130,13 @@ def test_heat_maps_equal_brute_force(tmp_path: Path, metric: str, kind: type[His
     places = list(dict.fromkeys(place_in(row, metric) for row in events if row["node_id"] != NO_NODE))
     sorts: tuple[Sort, ...] = ("peak", "events", "place")
     with kind(tmp_path) as history:
-        for samples in (None, Sampled(places)):
-            for sort in sorts:
-                for rows, nodes in ((10, ()), (200, (2, 7, 99)), (1000, ())):
-                    if metric == "drop" and samples:
-                        continue
-                    given = cast(Samples | None, samples)
+        for samples in (None,) if metric == "drop" else (None, Sampled(places)):
+            given = cast(Samples | None, samples)
+            for counts, nodes in (((10, 1000), ()), ((200,), (2, 7, 99))):
+                expected = ByHand(events, metric, samples, nodes)
+                for sort, rows in product(sorts, counts):
                     total, found, _ = find_highest(history, metric, BUCKETS, rows, sort, given, nodes)
-                    assert (total, found) == by_hand(events, metric, rows, sort, samples, nodes)
+                    assert (total, found) == expected.highest(rows, sort)
                     assert found
         late = Buckets.of(START_NS + 10**12, START_NS + 10**12 + 1, 10)
         assert find_highest(history, metric, late, 10, "peak", None) == (0, [], None)
