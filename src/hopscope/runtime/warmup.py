@@ -130,11 +130,15 @@ def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> Non
 
 
 def _shares(steps: Sequence[str], count: int) -> list[list[str]]:
-    """Steps by process: the longest first, each to the process with the least work."""
+    """Steps by process: the longest first, each to the process with the least work.
+
+    The sink is the last step of its process, because it calls the decoder's kernel, which another process
+    compiles meanwhile: two processes that begin with these two steps both compile it, as neither finds it.
+    """
     shares: list[list[str]] = [[] for _ in range(min(count, len(steps)))]
     for step in sorted(steps, key=lambda step: -STEPS[step][0]):
         min(shares, key=lambda share: sum(STEPS[name][0] for name in share)).append(step)
-    return shares
+    return [sorted(share, key="sink".__eq__) for share in shares]
 
 
 def _follow(
@@ -454,25 +458,25 @@ def _label_simulation() -> None:
 
 
 STEPS: dict[str, tuple[int, Callable[[], None]]] = {
-    "decoder": (12, _decoder),
+    "decoder": (26, _decoder),
     "detector": (10, _detector),
     "listener": (1, _listener),
-    "interface": (2, _ring),
-    "report-ring": (3, _report_ring),
-    "xdp": (1, _xdp),
-    "files": (2, _files),
-    "datagrams": (3, _datagrams),
+    "interface": (1, _ring),
+    "report-ring": (1, _report_ring),
+    "xdp": (4, _xdp),
+    "files": (1, _files),
+    "datagrams": (1, _datagrams),
     "sink": (12, _sink),
-    "encoder": (5, _encoder),
-    "sflow": (12, _sflow),
-    "ipfix": (3, _ipfix),
-    "export": (2, _export),
-    "fabric": (4, _fabric),
-    "label-decoder": (2, _label_decoder),
-    "labels": (4, _labels),
+    "encoder": (2, _encoder),
+    "sflow": (5, _sflow),
+    "ipfix": (2, _ipfix),
+    "export": (1, _export),
+    "fabric": (2, _fabric),
+    "label-decoder": (1, _label_decoder),
+    "labels": (2, _labels),
     "label-simulation": (4, _label_simulation),
-    "translator": (10, _direct),
-    "rocev2": (8, _rdma),
+    "translator": (8, _direct),
+    "rocev2": (5, _rdma),
 }
 """Approximate seconds of a step, and its function."""
 
