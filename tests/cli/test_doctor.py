@@ -8,8 +8,11 @@ import math
 import os
 import re
 import ssl
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +33,27 @@ from hopscope.runtime.supervisor.control import ControlServer
 from hopscope.serve import readiness
 from hopscope.settings.collector import Settings
 from hopscope.settings.section import item_section, section_of
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.dialect import Dialect
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
 from support.processes.command import hopscope
+from support.waiting import eventually
 
 pytestmark = pytest.mark.kernel
+PACKETS = Dialect("packets", packets=True)
 SETTINGS = Settings.model_validate({"detect": {"flow_rows": 16, "ports": 64, "sources": 16}})
 
 
 class Running:
     """A collector's folder and control socket, whose worker is a pipeline of the test."""
 
-    def __init__(self, folder: DataFolder) -> None:
+    def __init__(self, folder: DataFolder, settings: Settings = SETTINGS) -> None:
         self.folder = folder
         self.status: dict[str, Any] = {"processes": [self.process("worker-0")], "interfaces": []}
-        create_control(folder.regions / CONTROL_FILE, SETTINGS.limits)
+        create_control(folder.regions / CONTROL_FILE, settings.limits)
         self.pipeline = pipeline_of(
-            SETTINGS, Shard(SETTINGS.history, data=folder.path, regions=folder.regions)
+            settings, Shard(settings.history, data=folder.path, regions=folder.regions)
         )
 
     @staticmethod
@@ -62,19 +69,26 @@ class Running:
         self.pipeline.step(frames)
 
 
+@contextmanager
+def made(path: Path, settings: Settings = SETTINGS, **owner: Any) -> Iterator[Running]:
+    """A collector with nothing wrong."""
+    with DataFolder(path) as folder:
+        folder.write_owner(**owner)
+        collector = Running(folder, settings)
+        server = ControlServer(folder.path, lambda request, peer: collector.status)
+        server.start()
+        yield collector
+        server.close()
+        collector.pipeline.close()
+
+
 @pytest.fixture
 def collector(tmp_path: Path) -> Iterator[Running]:
-    """A collector with nothing wrong."""
+    """A collector of reports."""
     names = tmp_path / "names.csv"
     names.write_text("node_id,port,name\n7,,leaf-7\n")
-    with DataFolder(tmp_path / "data") as folder:
-        folder.write_owner(listen=["udp://127.0.0.1:1"], api=None, names=str(names))
-        made = Running(folder)
-        server = ControlServer(folder.path, lambda request, peer: made.status)
-        server.start()
-        yield made
-        server.close()
-        made.pipeline.close()
+    with made(tmp_path / "data", listen=["udp://127.0.0.1:1"], api=None, names=str(names)) as collector:
+        yield collector
 
 
 def examined(folder: Path) -> tuple[int, dict[str, dict[str, str]]]:
@@ -118,6 +132,42 @@ def test_a_healthy_collector(collector: Running) -> None:
     assert status == 0, found
     assert {row["verdict"] for row in found.values()} == {"good"}, found
     assert {"collector", "worker-0", "reports", "lost", "workers busy", "history"} <= found.keys()
+
+
+def test_a_sink(tmp_path: Path) -> None:
+    """It has no sources: its packets with INT count as received, and without one, advice is about packets."""
+    listen = [{"kind": "mirror", "interface": "eth1"}]
+    settings = Settings.model_validate(
+        {**SETTINGS.model_dump(include={"detect"}), "listen": listen, "sink": {"enabled": True}}
+    )
+    with made(tmp_path / "data", settings, listen=["mirror://eth1"], api=None) as sink:
+        found = examined(sink.folder.path)[1]["reports"]
+        assert (found["verdict"], found["found"]) == ("advice", "1 worker, no report yet")
+        assert found["advice"].startswith("no INT, IFA or IOAM arrived at mirror://eth1")
+        sink.pipeline.step(craft([{"int": {}, "hops": [{"node_id": 7, "hop_latency": 5}]}] * 3), PACKETS)
+        sink.pipeline.tick(time.time_ns())
+        found = examined(sink.folder.path)[1]["reports"]
+        assert (found["verdict"], found["found"]) == ("good", "1 worker, 3 reports")
+
+
+def test_a_page_in_another_network_namespace(collector: Running) -> None:
+    """It is not wrong that it does not answer here; what asks it there is said."""
+    inside = ["unshare", *([] if os.geteuid() == 0 else ["--user"]), "--net", "sleep", "60"]
+    with subprocess.Popen(inside) as process:
+        try:
+            namespace = Path(f"/proc/{process.pid}/ns/net")
+            eventually(lambda: process.poll() is not None or not namespace.samefile("/proc/self/ns/net"))
+            if process.poll() is not None:
+                pytest.skip("no network namespace can be made here")
+            url = "http://127.0.0.1:1/"
+            collector.folder.write_owner(listen=["udp://127.0.0.1:1"], api=url, pid=process.pid)
+            status, found = examined(collector.folder.path)
+            assert (status, found[url]["verdict"]) == (0, "advice")
+            assert found[url]["advice"] == f"nsenter --net={namespace} hopscope doctor"
+            collector.folder.write_owner(listen=["udp://127.0.0.1:1"], api=url, pid=os.getpid())
+            assert examined(collector.folder.path)[1][url]["verdict"] == "bad"
+        finally:
+            process.kill()
 
 
 def test_a_process_that_has_ended(collector: Running) -> None:

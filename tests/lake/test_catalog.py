@@ -18,7 +18,9 @@ from hopscope.lake.catalog import Lake, LakeError, create, prepared
 from hopscope.lake.database import Database
 from hopscope.lake.extensions import check_lake, connect_with_extensions, extension_files
 from hopscope.settings.lake import LakeSettings
+from support.cluster.lake_make import in_bucket, lake_settings
 from support.servers.postgres_server import PostgresServer
+from support.servers.s3_server import S3Server
 
 pytestmark = pytest.mark.e2e
 
@@ -45,6 +47,23 @@ def test_what_a_killed_creation_left_is_made_again(database: PostgresServer, loc
     assert create(local)
     with Lake(local) as lake:
         assert lake.connection.execute(f"SELECT count(*) FROM {lake.events}").fetchall() == [(0,)]
+
+
+def test_no_lake_without_its_bucket(database: PostgresServer, store: S3Server) -> None:
+    """Without the bucket, or with a wrong key, no lake is made, and the reason is that of the store. As soon
+    as the bucket exists, it is made.
+    """
+    place = {**in_bucket(store), "data": "s3://later/x"}
+    settings = lake_settings(database, **place)
+    wrong = lake_settings(database, **{**place, "secret": "wrong"})
+    with pytest.raises(LakeError, match="NoSuchBucket"):
+        create(settings)
+    with pytest.raises(LakeError, match="there is no lake"):
+        Lake(settings, read_only=True)
+    store.make_bucket("later")
+    with pytest.raises(LakeError, match="403"):
+        create(wrong)
+    assert [create(settings), create(settings)] == [True, False]
 
 
 def test_what_is_wrong_is_named(local: LakeSettings) -> None:

@@ -31,7 +31,7 @@ MemberArgument = Annotated[str, argument("MEMBER", "Name of the member.")]
 def init(settings: SettingsOptions) -> None:
     """Make the lake's tables if they are missing; a collector also does so, if its role permits it.
 
-    Also checks that the database answers in English.
+    Also checks that the database answers in English, and that the store of a new lake can be listed.
     """
     from ..lake.catalog import create
 

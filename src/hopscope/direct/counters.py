@@ -63,7 +63,8 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     Counter(
         "dta_lost_reports",
-        "Reports missing by sequence number, or rejected for lack of room or a collector, minus late ones.",
+        "Reports missing by sequence number (also those that cannot be read), or rejected for lack of room or"
+        " a collector, minus late ones.",
         of="received.lost", gauge=True,
     ),
     Counter(

@@ -130,9 +130,12 @@ def regions(state: CollectorState, folder: Path) -> Component:
     parts = []
     if workers:
         last = max((int(rows["last_ns"].max()) for rows in (state.sources(),) if len(rows)), default=0)
-        ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
-        count = len(workers)
-        parts.append(f"{plural(count, 'worker')}, {ago}")
+        if last:
+            received = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago"
+        else:  # a sink has no sources
+            count = state.counters()["reports_total"]
+            received = plural(count, "report") if count else "no report yet"
+        parts.append(f"{plural(len(workers), 'worker')}, {received}")
     if takes_labels:
         parts.append(f"{plural(len(state.labels.ports()), 'port')} with labels")
     return Component("regions", True, "; ".join(parts))

@@ -36,9 +36,11 @@ def allowed(settings: SwitchSettings) -> Iterator[tuple[str, str, str]]:
         yield "drop reports", "none", "these need a kernel with type information (BTF)"
     if problem := file_system_problem(settings.pins):
         yield "pins", f"{settings.pins} cannot be created", problem
-    for interface in (*settings.interfaces, *settings.hosts):
-        if not exists(interface):
-            yield interface, "no such interface in this network namespace", "attach fails"
+    missing = [name for name in (*settings.interfaces, *settings.hosts) if not exists(name)]
+    for interface in missing:
+        yield interface, "no such interface in this network namespace", "attach fails"
+    if missing:
+        return
     try:
         check_segments(settings)
     except CaptureError as error:

@@ -55,7 +55,7 @@ class Gathered(Generic[T]):
     def of_cluster(self, member: str) -> Gathered[T]:
         """Raises ClusterError if no member has answered, not even this one, which means that NATS hangs."""
         if not self.found and (reason := self.answer.missing.get(member, "")).startswith(NO_ANSWER):
-            raise ClusterError(f"NATS: {reason}, of no member")
+            raise ClusterError(f"NATS: {reason}, not even from this member")
         return self
 
 

@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
         yield _of(part, Verdict.ADVICE)
     yield from map(_of, (*readiness.detector(state), *readiness.exports(folder)))
     if owner.get("api"):
-        yield _page(str(owner["api"]))
+        yield _page(str(owner["api"]), owner.get("pid"))
     if any(str(each).partition(":")[0] in ("udp", "sflow", "ipfix") for each in owner.get("listen", ())):
         yield from receive_buffer(settings)
     yield _shared_memory(folder)
@@ -86,12 +87,14 @@ def _reports(state: CollectorState, folder: Path, owner: Mapping[str, object]) -
         return
     sources = state.sources()
     listening = owner.get("listen")
-    if listening and not len(sources):
-        places = ", ".join(map(str, listening if isinstance(listening, list) else [listening]))
-        yield Finding(
-            "reports", part.detail, Verdict.ADVICE,
-            f"send them to {places}; `hopscope simulate --to` tries it; check firewall and listen.allow",
-        )  # fmt: skip
+    if listening and not len(sources) and not state.counters()["reports_total"]:
+        urls = [str(each) for each in (listening if isinstance(listening, list) else [listening])]
+        if all(url.startswith("mirror:") for url in urls):
+            advice = f"no INT, IFA or IOAM arrived at {', '.join(urls)}: check its source and the dialect"
+        else:
+            tries = "`hopscope simulate --to` tries it; check firewall and listen.allow"
+            advice = f"send them to {', '.join(urls)}; {tries}"
+        yield Finding("reports", part.detail, Verdict.ADVICE, advice)
     else:
         yield Finding("reports", part.detail)
     if silent := int(np.count_nonzero(sources["silent"])):
@@ -147,8 +150,10 @@ def _busy(state: CollectorState) -> Finding:
     return Finding("workers busy", found)
 
 
-def _page(url: str) -> Finding:
-    """Whether the page answers. Its certificate is not checked: it holds the name that browsers use."""
+def _page(url: str, process: object) -> Finding:
+    """Whether the page of a process answers. Its certificate is not checked: it holds the name that browsers
+    use.
+    """
     begin, unverified = time.monotonic(), ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     try:
@@ -156,8 +161,20 @@ def _page(url: str) -> Finding:
             pass
     except (OSError, urllib.error.URLError) as error:
         reason = getattr(error, "reason", error)
+        if _in_other_network(process):
+            found = "not reachable from this network namespace"
+            return Finding(
+                url, found, Verdict.ADVICE, f"nsenter --net=/proc/{process}/ns/net hopscope doctor"
+            )
         return Finding(url, f"no answer: {reason}", Verdict.BAD, "see the log of the process `serve`")
     return Finding(url, f"answers in {1000 * (time.monotonic() - begin):.0f} ms")
+
+
+def _in_other_network(process: object) -> bool:
+    """Whether a process has another network namespace; False if that cannot be read (of another user)."""
+    with suppress(OSError):
+        return not Path("/proc/self/ns/net").samefile(f"/proc/{process}/ns/net")
+    return False
 
 
 def _shared_memory(folder: Path) -> Finding:
