@@ -11,7 +11,7 @@ from hopscope.export.counters import DestinationLabel, open_counters
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.readiness import exports
-from hopscope.settings.top_flows import TopFlowSettings
+from hopscope.settings.serve import TopFlowSettings
 
 
 def test_health_is_shown_everywhere(regions: Path) -> None:

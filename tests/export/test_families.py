@@ -18,7 +18,7 @@ from hopscope.export.metrics import families as module
 from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.influx import lines_of
 from hopscope.naming.interfaces import read_interfaces, rows_of, write_interfaces
-from hopscope.settings.top_flows import TopFlowSettings
+from hopscope.settings.serve import TopFlowSettings
 from hopscope.wire.address import address
 
 

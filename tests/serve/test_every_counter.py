@@ -25,7 +25,7 @@ from hopscope.operators import counters as operators
 from hopscope.present.collector_state import CollectorState
 from hopscope.rdma import counters as rdma
 from hopscope.serve.prometheus import render
-from hopscope.settings.top_flows import TopFlowSettings
+from hopscope.settings.serve import TopFlowSettings
 
 SOURCE = Path(hopscope.__file__).parent
 FILES = [

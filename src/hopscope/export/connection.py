@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from ..base.errors import described
 from ..settings.destinations.tls import TlsSettings
+from .credentials import tls_context
 from .destination import DeliveryError
-from .tls import tls_context
 
 
 class Connection:

@@ -11,9 +11,8 @@ import httpx
 from ..base.errors import described
 from ..base.version import VERSION
 from ..settings.destinations.tls import TlsSettings
-from .credentials import secret
+from .credentials import secret, tls_context
 from .destination import DeliveryError
-from .tls import tls_context
 
 _MAY_PASS = (401, 403, 404, 408, 425, 429)
 """Client errors after which a retry may succeed, since their cause can be fixed at the server."""

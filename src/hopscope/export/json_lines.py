@@ -14,8 +14,7 @@ from ..detect.places import UNKNOWN, ports_of_events
 from ..detect.records import NO_NODE, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit, with_queue
 from ..wire.records import Records
-from .event_columns import labels_by_code, path_columns, ports_of_nodes
-from .rendering import Column, Lines, Mask
+from .rendering import Column, Lines, Mask, labels_by_code, path_columns, ports_of_nodes
 
 _THOUSAND = [f"{number:03d}" for number in range(1000)]
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..settings.destinations.buses import NatsAccess
-from .credentials import secret
-from .tls import tls_context
+from .credentials import secret, tls_context
 
 
 def access_options(settings: NatsAccess, servers: Sequence[str]) -> dict[str, Any]:

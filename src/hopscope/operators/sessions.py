@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from ..settings.access import Role
+from ..settings.serve import Role
 from .database import Database, OperatorsError, Tables
 from .passwords import hash_secret
 from .users import TABLES as USERS

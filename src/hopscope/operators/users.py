@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from ..base.errors import HopscopeError
-from ..settings.access import Role
+from ..settings.serve import Role
 from .audit import Audit, Author
 from .database import Database, Tables
 from .passwords import hash_password, matches

@@ -13,7 +13,7 @@ from ..export.metrics.families import Families
 from ..lake.counters import LAKE_COUNTERS
 from ..operators.counters import ACCESS_COUNTERS
 from ..present.collector_state import CollectorState
-from ..settings.top_flows import TopFlowSettings
+from ..settings.serve import TopFlowSettings
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MORE_FILES = (CLUSTER_COUNTERS, LAKE_COUNTERS, ACCESS_COUNTERS)

@@ -16,7 +16,7 @@ from hopscope.base.errors import HopscopeError
 from hopscope.base.tls import client_context
 from hopscope.serve.access.lock_out import LockOut
 from hopscope.serve.access.oidc import Provider as Client
-from hopscope.settings.access import OidcSettings
+from hopscope.settings.serve import OidcSettings
 from support.servers.oidc_provider import CLIENT, SECRET, Provider, provider
 
 from .conftest import Server, run

@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 from ...base.log import logger
 from ...base.version import VERSION
 from ...settings.destinations.alerts import EmailSettings
-from ..credentials import secret
+from ..credentials import secret, tls_context
 from ..destination import DeliveryError
-from ..tls import tls_context
 from .destination import AlertDestination
 from .outbox import Message
 from .texts import plain

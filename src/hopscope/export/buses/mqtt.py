@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 
 from ...settings.destinations.buses import MqttSettings
 from ..block import EventBlock
-from ..credentials import secret
+from ..credentials import secret, tls_context
 from ..destination import Context, DeliveryError, Destination
-from ..tls import tls_context
 from .messages import Encoder, Message, place, safe
 
 WINDOW = 100

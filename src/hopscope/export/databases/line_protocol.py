@@ -23,8 +23,7 @@ from ...present.events import continues, long_paths, with_queue
 from ...wire.address import address
 from ...wire.records import Records
 from ..block import EventBlock
-from ..event_columns import labels_by_code, path_columns, ports_of_nodes
-from ..rendering import Column, Lines, Mask
+from ..rendering import Column, Lines, Mask, labels_by_code, path_columns, ports_of_nodes
 from .duplicate_points import DuplicatePoints
 
 _address = lru_cache(1 << 16)(address)

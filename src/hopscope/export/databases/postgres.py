@@ -22,9 +22,8 @@ from ...detect.records import NO_PORT
 from ...settings.destinations.databases import PostgresSettings
 from ...wire.records import Records
 from ..block import EventBlock
-from ..credentials import secret
+from ..credentials import secret, tls_context
 from ..destination import Context, DeliveryError, Destination
-from ..tls import tls_context
 from .postgres_schema import copy_rows, days, migrations
 
 _MIGRATING = 0x686F70

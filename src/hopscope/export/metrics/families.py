@@ -42,7 +42,7 @@ from ...naming.interfaces import COUNTER_NAMES, read_interfaces
 from ...present.collector_state import CollectorState
 from ...present.processes import processes_of
 from ...rdma.counters import NIC_COUNTERS
-from ...settings.top_flows import TopFlowSettings
+from ...settings.serve import TopFlowSettings
 from ...wire.address import address
 from ...wire.records import Records
 from ..counters import EXPORTS, LOST, names_of, read_counters

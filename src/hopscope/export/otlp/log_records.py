@@ -18,9 +18,8 @@ from ...present.events import continues, long_paths, unit, with_queue
 from ...present.severity import severity_of_kind
 from ...wire.records import Records
 from ..block import EventBlock
-from ..event_columns import labels_by_code, path_columns, ports_of_nodes
 from ..protobuf import bytes_field, number_field, text_field
-from ..rendering import Column, Lines, Mask
+from ..rendering import Column, Lines, Mask, labels_by_code, path_columns, ports_of_nodes
 from .client import attribute, key_value
 
 CLOCK_NS = 60 * 10**9

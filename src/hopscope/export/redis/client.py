@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...settings.destinations.redis import RedisServerSettings
-from ..credentials import secret
+from ..credentials import secret, tls_context
 from ..destination import DeliveryError
-from ..tls import tls_context
 
 
 def redis_client(settings: RedisServerSettings, timeout_seconds: float) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...operators.audit import Author
-from ...settings.access import Role
+from ...settings.serve import Role
 
 _KEY = "hopscope.identity"
 _CHECK = "hopscope.session_check"

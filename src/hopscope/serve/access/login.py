@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...operators.sessions import How
 from ...operators.users import User
-from ...settings.access import Role
+from ...settings.serve import Role
 
 
 class LoginError(Exception):

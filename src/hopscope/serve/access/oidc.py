@@ -20,9 +20,8 @@ from ...base.errors import HopscopeError, described
 from ...base.extras import install_command
 from ...base.log import logger
 from ...base.tls import client_context
-from ...settings.access import OidcSettings, Role
 from ...settings.configuration.secrets import value_of
-from ...settings.serve import ServeSettings
+from ...settings.serve import OidcSettings, Role, ServeSettings
 from .login import Login, LoginError
 
 log = logger("serve")

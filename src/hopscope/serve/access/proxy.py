@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from starlette.datastructures import Headers
 
-from ...settings.access import Role
-from ...settings.serve import ServeSettings
+from ...settings.serve import Role, ServeSettings
 from ...wire.address import network, number_of
 
 _LONGEST_NAME = 200

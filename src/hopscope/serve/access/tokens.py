@@ -9,11 +9,10 @@ from typing import NamedTuple
 from starlette.datastructures import Headers
 
 from ...memory.private_file import private_text
-from ...settings.access import Role
 from ...settings.configuration.errors import ConfigError
 from ...settings.configuration.secrets import value_of
 from ...settings.section import MIN_TOKEN
-from ...settings.serve import ServeSettings
+from ...settings.serve import Role, ServeSettings
 
 NAME = "token"
 """File in the data folder, made on first use."""

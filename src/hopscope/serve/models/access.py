@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ...settings.access import Role
+from ...settings.serve import Role
 from .common import Model
 
 
