@@ -18,8 +18,7 @@ from rich.console import Console
 from hopscope.base.names import Names
 from hopscope.cli.top.keys import Keys
 from hopscope.cli.top.screen import Screen, parse_filter
-from hopscope.cli.top.table import make_table
-from hopscope.cli.top.view import TopView
+from hopscope.cli.top.view import TopView, make_table
 from hopscope.detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from hopscope.detect.records import Kind
 from hopscope.labels.state import FILE_NAME, LabelRule

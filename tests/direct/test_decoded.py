@@ -15,7 +15,7 @@ from hopscope.direct.monitors.run import start
 from hopscope.direct.monitors.systems.pint import Pint
 from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import StoreError
-from hopscope.switch.observations import observations_of
+from hopscope.switch.direct_sender import observations_of
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.plain import PlainDecoder
 from hopscope.wire.dialect import DEFAULT

@@ -19,9 +19,8 @@ from hopscope.direct.stores.spec import StoreSpec
 from hopscope.runtime.direct.nic import NicProcess
 from hopscope.runtime.switch.outlet import RoceOutlet
 from hopscope.settings.direct import DirectSettings, NicSettings
-from hopscope.switch.direct_sender import DirectSender, DtaOutlet
+from hopscope.switch.direct_sender import DirectSender, DtaOutlet, observations_of
 from hopscope.switch.layout import REPORT_RING_BYTES
-from hopscope.switch.observations import observations_of
 from hopscope.switch.program import SwitchProgram
 from hopscope.wire.dta.forms import Form
 from hopscope.wire.dta.parser import DtaParser
