@@ -14,7 +14,7 @@ import pytest
 from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
 from hopscope.history import query
 from hopscope.history.columns import connect
-from hopscope.history.files import segment_index, segments, sorting
+from hopscope.history.files import chunk_files, segment_index, segments, sorting
 from hopscope.history.files.names import SegmentFile, list_segments
 from hopscope.history.files.segment_index import Criteria, IndexWriter, flow_key, index_path, read_index
 from hopscope.history.files.segments import merge_segments, write_segment
@@ -33,7 +33,7 @@ CHUNK, SORTED = 64, 256
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    patched: list[Any] = [segment_index, segments, page]
+    patched: list[Any] = [segment_index, segments, chunk_files, page]
     for module in patched:
         monkeypatch.setattr(module, "CHUNK_EVENTS", CHUNK)
     for other in (sorting, segments, page):
@@ -213,8 +213,8 @@ def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytes
 
 
 def test_a_rare_flow_is_one_scan(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows at the same place of four segments are read by one scan, without a search of their keys; those at
-    four places by four.
+    """Rows of four segments are read by one scan of files in memory, without a search of their keys. Without
+    these, those at the same place are read by one scan, and those at four places by four.
     """
     statements: list[str] = []
 
@@ -241,7 +241,10 @@ def test_a_rare_flow_is_one_scan(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         for filter, rows, scans in filters:
             statements.clear()
             assert history.events(limit=10, **filter)["sequence"].tolist() == rows[::-1].tolist()
-            assert [statement.count("read_parquet") for statement in statements] == [scans]
+            assert [statement.count("read_parquet") for statement in statements] == [1]
+            assert statements[0].count("/proc/self/fd/") == 4
+            parts = history._source.snapshot(criteria_of(filter)).parts
+            assert segments.parts_sql(parts).count("read_parquet") == scans
 
 
 def test_ranges_of_rows_are_those_of_the_parts() -> None:

@@ -132,6 +132,14 @@ def parts_sql(parts: Sequence[Part], names: str = NAMES) -> str:
     return " UNION ALL ".join(selects + ([union_sql(arms, names)] if arms else []))
 
 
+def files_sql(files: Sequence[SegmentFile], parts: Sequence[Part]) -> str:
+    """A SELECT of columns.COLUMNS from whole files and from parts of segments."""
+    shards = sorted({file.shard for file in files})
+    arms = [rows_sql([file for file in files if file.shard == shard], "true") for shard in shards]
+    selects = ([union_sql(arms, NAMES)] if arms else []) + ([parts_sql(parts)] if parts else [])
+    return " UNION ALL ".join(selects)
+
+
 def rows_sql(segments: Sequence[SegmentFile], condition: str) -> str:
     """A SELECT, for `union_sql`, of those rows of segments of one shard that meet a condition."""
     shard = f"{segments[0].shard}::USMALLINT AS shard"  # saves reading a column

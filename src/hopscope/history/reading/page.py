@@ -14,10 +14,11 @@ import numpy.typing as npt
 from ...wire.records import Records
 from ..columns import COLUMNS, NAMES, named_in
 from ..errors import HistoryError
+from ..files.chunk_files import chunk_files
 from ..files.journal_chunks import JournalPart
 from ..files.names import SegmentFile
 from ..files.segment_index import CHUNK_EVENTS, ROW, Criteria, Part
-from ..files.segments import parts_sql, rows_sql, union_sql
+from ..files.segments import files_sql, rows_sql, union_sql
 from ..files.sorting import SORTED_EVENTS
 from .source import Sequences, Snapshot
 from .table import Table, fetch
@@ -48,8 +49,8 @@ _FETCHED = NAMES.replace(" src,", " NULL AS src,").replace(" dst,", " NULL AS ds
 """Columns to fetch: without the texts of addresses, which take longest; `name_ends` adds them."""
 _NO_ROWS = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in COLUMNS)} WHERE false"
 _WIDE = 64
-"""A search of up to this many parts, all of segments, also reads the columns to fetch. Preparing to read them
-takes 4 ms for each segment with DuckDB 1.5; those of a chunk without a matching row are not read.
+"""A search of up to this many parts, all of segments, reads `chunk_files`, also the columns to fetch; those
+of a chunk without a matching row are not read.
 """
 _KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8"), ("row", "<i8"), ("known", "<i8")])
 _PLACE = ("sequence", "shard", "time")
@@ -112,7 +113,11 @@ class Page:
             return  # all parts are damaged
         where = f"{condition} AND {self._after_sql()}"
         if len(snapshot.parts) <= _WIDE and not snapshot.fresh:
-            found = self._read(f"SELECT {_FETCHED} FROM ({parts_sql(snapshot.parts)}) WHERE {where}", cursor)
+            with chunk_files(snapshot.parts) as (files, others):
+                if files:
+                    cursor.execute("SET SESSION parquet_metadata_cache = false")
+                source = files_sql(files, others)
+                found = self._read(f"SELECT {_FETCHED} FROM ({source}) WHERE {where}", cursor)
         else:
             source = snapshot.select(cursor, named_in(f"time, shard, sequence, {where}"), rows=True)
             found = self._find(f"SELECT * FROM ({source}) WHERE {where}", cursor)
