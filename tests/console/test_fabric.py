@@ -104,3 +104,14 @@ def test_the_legend_says_why_ports_are_hot(demo: Any, browser: Any) -> None:
     )
     module = "import('/console/any/views/fabric/metrics.js')"
     assert browser.run(f"{module}.then((m) => {given}.map(m.hotText))") == [text for _, text in cases]
+
+
+def test_long_names_are_cut(demo: Any, browser: Any) -> None:
+    """A name without room shows the number at its end, else its beginning, unless even that has no room."""
+    browser.open(demo.url)
+    cases = [("core-1", 60), ("aggregation-17", 60), ("rack a/left", 60), ("rack a/left", 30), ("x", 6)]
+    context = "{ measureText: (text) => ({ width: 7 * text.length }) }"
+    module = "import('/console/any/views/fabric/drawing.js')"
+    named = f"{json.dumps(cases)}.map(([name, room]) => m.nameFor({context}, name, room))"
+    shown = browser.run(f"{module}.then((m) => {named})")
+    assert shown == ["core-1", "17", "rack a/…", "", ""]

@@ -1,5 +1,6 @@
 /** Draws the map: links below, switches and boxes above, labels where there is room. */
 
+import { fit } from "../../charts/axes.js";
 import { colour, level } from "../../lib/theme.js";
 
 const HOT = 6;
@@ -157,7 +158,7 @@ function drawSwitch(context, scene, node, at, { x, y, w, h }) {
   const hot = values.nodes_hot[at] > 0;
   const step = stepOf(values.nodes[at], hot, scene);
   const name = h < 13 ? "" : nameFor(context, node.name, w - 6);
-  const named = name === node.name;
+  const named = name === node.name || name.endsWith("…");
   const left = x - w / 2;
   rounded(context, left, y - h / 2, w, h, Math.min(5, w / 3));
   context.fillStyle = values.nodes[at] === null ? colour("--panel") : colour(named && !hot ? "--raised" : `--h${step}`);
@@ -186,12 +187,13 @@ function widthOf(context, text) {
   return width;
 }
 
-/** The part of a name that fits: all of it, or the number at its end. */
-function nameFor(context, name, room) {
+/** The part of a name that fits: all of it, the number at its end, or its beginning. */
+export function nameFor(context, name, room) {
   if (room < 8) return "";
   if (widthOf(context, name) <= room) return name;
   const end = /\d+$/.exec(name)?.[0] ?? "";
-  return end && widthOf(context, end) <= room ? end : "";
+  if (end && widthOf(context, end) <= room) return end;
+  return room < 40 ? "" : fit(context, name, room);
 }
 
 /** Ports to hosts: a comb below the switch, in the colour of the worst of them. */
