@@ -524,6 +524,24 @@ def test_retention_by_free_space(tmp_path: Path) -> None:
             assert writer.next_sequence == 30_000
 
 
+def test_nothing_is_deleted_from_a_full_disk_without_keep_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A journal for which there is no room stays one, and all segments stay, until something else makes
+    room.
+    """
+    monkeypatch.setattr(archive_module, "_checked", {})
+    settings = HistorySettings(keep_free=0)
+    with small_disk(tmp_path / "small", "1m") as folder:
+        for _ in range(2):
+            journals(folder, [400])
+            archive_once(folder, settings)
+        journals(folder, [3000])
+        fill(folder)
+        assert archive_once(folder, settings).failures == 1
+        assert [segment.last for segment in list_segments(folder)] == [399, 799]
+
+
 def test_a_full_disk_with_a_damaged_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no room to note its last number before it is renamed; retention makes some all the same."""
     monkeypatch.setattr(archive_module, "_checked", {})

@@ -181,7 +181,8 @@ def archive_once(
         except HistoryError as error:
             result.failures += 1
             notify(str(error))
-            _expire(folder, settings, result, notify, marks, room=_journal_bytes(folder))
+            room = _journal_bytes(folder) if kept_bytes(folder, settings.keep_free) else 0
+            _expire(folder, settings, result, notify, marks, room)
         else:
             _expire(folder, settings, result, notify, marks)
     return result
