@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import httpx
 import pytest
 import structlog
 
@@ -92,6 +93,19 @@ def test_level_and_format_change_while_it_runs() -> None:
         ["[debug", "]"], ["[info", "]"], ["[warning", "]"], ["[error", "]"]
     ]  # fmt: skip
     assert [json.loads(line)["event"] for line in lines[3]] == ["error error"]
+
+
+def test_no_address_of_a_request_is_logged() -> None:
+    """At the level `debug` libraries are logged, but not the address of a webhook, which is a secret."""
+    stream = io.StringIO()
+    configure(stream, level="debug")
+    logging.getLogger("library").info("shown")
+    transport = httpx.MockTransport(lambda request: httpx.Response(200))
+    with httpx.Client(transport=transport) as client:
+        client.post("https://hooks.example/services/T0/B0/s3cr3t")
+    configure(stream)
+    assert "shown" in stream.getvalue()
+    assert "s3cr3t" not in stream.getvalue()
 
 
 def test_a_message_may_have_one_line_of_a_period(monkeypatch: pytest.MonkeyPatch) -> None:

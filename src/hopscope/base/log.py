@@ -131,6 +131,9 @@ def configure(stream: TextIO | None = None, *, level: str = "info", form: str = 
     if _LIBRARIES not in root.handlers:
         root.addHandler(_LIBRARIES)
     root.setLevel(logging.INFO if level == "debug" else logging.WARNING)
+    logging.getLogger("httpx").setLevel(
+        logging.WARNING
+    )  # it logs addresses, and that of a webhook is a secret
     text = stream.isatty() if form == "auto" else form == "text"
     _PROCESSORS[:] = [
         _AtLeast(level),
