@@ -205,6 +205,7 @@ def test_secrets_of_the_environment(history: History, monkeypatch: pytest.Monkey
             '"valeu" not found in FROM clause! Candidate bindings: "value" (line 1, column 8)',
         ),
         ("SELECT 1\nFROM evnts", "Table with name evnts does not exist!"),
+        ("SELECT 1\nFROM flows", "Table with name flows does not exist! (line 2, column 6)"),
         ("SELECT\n  sqroot(4)", 'Did you mean "sqrt"? (line 2, column 3)'),
         ("SELEC 1", 'syntax error at or near "SELEC" (line 1, column 1)'),
     ],

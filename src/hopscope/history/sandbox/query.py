@@ -175,6 +175,9 @@ def rejection(error: BaseException, lines_before: int = 0) -> SqlError:
     """
     text, _, excerpt = str(error).strip().partition("\nLINE ")
     said = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
+    said = re.sub(
+        r'(Table .*) does not exist! Did you mean "(pg|duckdb|sqlite)_\w+"\?', r"\1 does not exist!", said
+    )
     if "TIMESTAMP_NS" in said and "TIMESTAMP WITH TIME ZONE" in said:
         said += "; times here are in UTC without a zone: put ::TIMESTAMP after one with a zone"
     place = re.match(r"(?P<line>\d+): (?P<query>[^\n]*)\n(?P<before> *)\^", excerpt)
