@@ -29,7 +29,8 @@ from hopscope.labels.tracked_state import TrackedReader
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import Host, next_ports, prefix
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
-from support.network.live_fabric import LOSS, NAME, Fabric, fabric, hopscope, lose, traffic
+from support.network.live_fabric import LOSS, NAME, Fabric, fabric, lose, traffic
+from support.processes.command import hopscope
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

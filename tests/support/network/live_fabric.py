@@ -19,6 +19,7 @@ from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import FabricPlan
 from hopscope.testbed.traffic import Datagrams, send_datagrams
+from support.processes.command import hopscope
 from support.waiting import eventually
 
 NAME = f"test-{os.getpid()}"
@@ -27,18 +28,16 @@ LOSS = 0.6
 WINDOW_SECONDS = 3.0
 
 
-def hopscope(*words: str) -> subprocess.CompletedProcess[str]:
-    """A command, as a user would type it."""
+def fabric(command: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """`hopscope fabric COMMAND` of this test's fabric; `up`, which starts processes, in one of its own."""
+    arguments = ("fabric", command, "--name", NAME, *words)
+    if command != "up":
+        return hopscope(*arguments)
     path = os.pathsep.join([str(Path(__file__).parents[3] / "src"), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
-        [sys.executable, "-m", "hopscope", *words], capture_output=True, text=True, check=False, timeout=800,
-        env={**os.environ, "PYTHONPATH": path},
+        [sys.executable, "-m", "hopscope", *arguments], capture_output=True, text=True, check=False,
+        timeout=800, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
-
-
-def fabric(command: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """`hopscope fabric COMMAND` of this test's fabric."""
-    return hopscope("fabric", command, "--name", NAME, *words)
 
 
 class Fabric:
