@@ -38,6 +38,9 @@ KEPT = {
 """Pictures that docs have."""
 HERE = """((e) => e.left >= 0 && e.right <= innerWidth && e.bottom <= innerHeight)
 (document.querySelector(".rail [aria-current]").getBoundingClientRect())"""
+OUTSIDE = """[...document.querySelectorAll(".with-label")]
+.filter((e) => e.lastChild.getBoundingClientRect().right > e.getBoundingClientRect().right + 1).length"""
+"""Number of inputs that are wider than their place in a row of controls."""
 SIZES = {"": (1440, 900, False), "-phone": (390, 844, True)}
 LOW = (1440, 300)
 """A window in which the rail scrolls."""
@@ -45,8 +48,9 @@ LOW = (1440, 300)
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_fit_the_window(demo: Any, browser: Any, tmp_path: Path, name: str) -> None:
-    """Light and dark, at a desk and on a phone: no page and no table but answers of Ask is wider
-    than the window, the rail shows where one is after the window was narrowed, and none complains.
+    """Light and dark, at a desk and on a phone: no page and no table but answers of Ask is wider than the
+    window, and no input than its place. The rail shows where one is after the window was narrowed, and no
+    page complains.
     """
     address, drawn, text = PAGES[name]
     if FOLDER:
@@ -57,6 +61,7 @@ def test_pages_fit_the_window(demo: Any, browser: Any, tmp_path: Path, name: str
             browser.open(demo.url.rstrip("/") + address)
         browser.see(drawn, text)
         browser.wait(HERE)
+        assert browser.run(OUTSIDE) == 0
         if FOLDER:
             time.sleep(3)  # all panels are filled
         for scheme in ("light", "dark"):
