@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hopscope.runtime.warmup import _follow, load_steps
+from hopscope.runtime.warmup import STEPS, _follow, _shares, load_steps
 from support.network.namespaces import clear_abandoned
 from support.network.veth import Namespace
 
@@ -68,3 +68,12 @@ def test_frames_are_sent_without_further_kernels() -> None:
     late, _, count = done.stdout.splitlines()[-1].rpartition(" ")
     assert late == "[]"
     assert int(count) > 0
+
+
+def test_the_sink_is_compiled_when_the_decoder_is() -> None:
+    """Each step is in one share; the decoder is the first of one, and the sink, which calls it, the last of
+    another.
+    """
+    one, other = _shares(list(STEPS), 2)
+    assert sorted(one + other) == sorted(STEPS)
+    assert (one[0], other[-1]) == ("decoder", "sink")
