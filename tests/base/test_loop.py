@@ -10,13 +10,18 @@ from hopscope.base.process.loop import Gather, IdleWait, Pause
 
 
 def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an empty turn, a datagram ends the wait; what gives no work does not make the loop spin."""
+    """After an empty turn, a datagram ends the wait; what gives no work does not make the loop spin. `before`
+    is called before each wait.
+    """
     slept: list[float] = []
+    waits: list[int] = []
     monkeypatch.setattr("hopscope.base.process.loop.time.sleep", slept.append)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         # a wait that is not ended hangs
-        doze = IdleWait(Pause(0.5, below=5), lambda: [ours.fileno()], longest=1e6)
+        doze = IdleWait(
+            Pause(0.5, below=5), lambda: [ours.fileno()], before=lambda: waits.append(len(slept)), longest=1e6
+        )
         doze(1)
         assert slept == [0.5]
         theirs.send(b"1")
@@ -28,6 +33,7 @@ def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPat
         assert ours.recv(1) == b"1"
         doze(1)
         assert slept == [0.5] * 3
+    assert waits == [1, 2]
 
 
 def test_pauses_are_as_long_as_a_batch_takes_to_arrive(monkeypatch: pytest.MonkeyPatch) -> None:

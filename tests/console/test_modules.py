@@ -10,7 +10,7 @@ CONSOLE = Path(str(files("hopscope").joinpath("serve/console")))
 NOT_CODE = re.compile(r'/\*.*?\*/|(?<![:"])//[^\n]*', re.DOTALL)
 IMPORT = re.compile(r'^import \{([^}]*)\} from "[^"]*";$', re.MULTILINE)
 DECLARED = re.compile(r"\b(export )?(?:async )?(?:function|const|let|class) (\w+)")
-ELSEWHERE = {"show", "title", "csv", "portOf"}
+ELSEWHERE = {"show", "title", "csv", "portOf", "nameFor"}
 """Exports that app.js takes from a view, and that tests call."""
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from hopscope.detect.merge import WAIT_NS, Merge
-from hopscope.detect.report_queue import CLOSED, QueueReader, QueueWriter, create_queue
+from hopscope.detect.report_queue import CLOSED, MARGIN_NS, QueueReader, QueueWriter, create_queue
 from hopscope.memory.region import Region
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import ReportBatch
@@ -65,6 +67,31 @@ def test_reports_wait_until_no_worker_can_have_earlier_ones() -> None:
     one.close()
     assert merged(merge) == [(40, 1)]
     assert merge.horizon_ns == CLOSED
+
+
+def test_reports_do_not_wait_for_a_worker_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a worker waits for its sockets, its horizon follows the clock, and stops once it wakes."""
+    clock = SimpleNamespace(time_ns=lambda: T0 + now)
+    monkeypatch.setattr("hopscope.detect.report_queue.time", clock)
+    _, (one, two), merge = ends(2)
+    now = 10
+    two.wake()
+    assert merged(merge) == [], "it does not wait yet"
+    two.wait()
+    one.put(made([10, 20, 30, 40], 0), CLOCK, 0)
+    one.advance(T0 + 100)
+    assert merged(merge) == [], "it may have woken, with an earlier report"
+    now = 20 + MARGIN_NS
+    assert merged(merge) == [(10, 0), (20, 0)]
+    now = 35
+    two.wake()
+    assert merged(merge) == [(30, 0)]
+    now = 1_000_000_000
+    two.put(made([36], 1), CLOCK, 0)
+    two.wake()
+    assert merged(merge) == []
+    two.wait()
+    assert merged(merge) == [(36, 1), (40, 0)]
 
 
 def test_batches_that_overlap_are_interleaved() -> None:

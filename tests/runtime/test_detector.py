@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -168,6 +169,7 @@ class Workers:
     def advance(self, time: int) -> None:
         """All workers have turned since `time`."""
         for worker in self.workers:
+            worker.wake()
             worker.advance(time)
 
     def stop(self, time: int) -> dict[str, Any]:
@@ -182,20 +184,33 @@ class Workers:
         return state
 
 
-def several(folder: Path, timed: bool = True, kill_at: int = -1, change_at: int = 0) -> dict[str, Any]:
-    """The stream through four workers, scheduled at random and killed once; the state before they end."""
+def several(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    timed: bool = True,
+    kill_at: int = -1,
+    change_at: int = 0,
+) -> dict[str, Any]:
+    """The stream through four workers, which are scheduled at random, wait now and then, and are killed once;
+    the state before they end.
+    """
     workers = Workers(folder, timed)
     due, dice = T0, random.Random(3)
+    clock = Mock(return_value=T0)
+    monkeypatch.setattr("hopscope.detect.report_queue.time", Mock(time_ns=clock))
     for number, (time, receiver, reports) in enumerate(stream(timed)):
         while due < time:
+            clock.return_value = due
             workers.advance(due)
             workers.take()
             workers.detector.tick(due)
             due += TICK_NS
+        clock.return_value = time
         if number == change_at:
             workers.advance(time)
             workers.take()
             LiveLimits(workers.control, workers.settings).answer(CHANGE, "a test")
+        workers.workers[receiver].wake()
         workers.workers[receiver].take(reports, CLOCK)
         workers.workers[receiver].advance(time)
         if number == kill_at:
@@ -204,6 +219,8 @@ def several(folder: Path, timed: bool = True, kill_at: int = -1, change_at: int 
             workers.detector = workers.start()
         if dice.random() < 0.3:
             workers.workers[dice.randrange(WORKERS)].advance(time)
+        if dice.random() < 0.3:
+            workers.workers[dice.randrange(WORKERS)].wait()
         if dice.random() < 0.3:
             workers.take()
     return workers.stop(due)
@@ -244,11 +261,11 @@ def assert_same(one: Path, many: Path) -> Records:
     return events
 
 
-def test_four_workers_find_what_one_finds(tmp_path: Path) -> None:
+def test_four_workers_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same events in the same order with the same numbers, the same state and counters; limits that are
     changed in between hold from the same report on.
     """
-    assert single(tmp_path / "one", change_at=400) == several(tmp_path / "many", change_at=400)
+    assert single(tmp_path / "one", change_at=400) == several(tmp_path / "many", monkeypatch, change_at=400)
     events = assert_same(tmp_path / "one", tmp_path / "many")
     # without detection, hysteresis, …; in a sink, with labels, in a cluster
     others = {Kind.VALUE, Kind.THRESHOLD, Kind.ADAPTED, Kind.LABEL_RECORD, Kind.MOVED, Kind.SOURCE_MOVED}
@@ -271,9 +288,11 @@ def test_workers_that_detect_for_themselves_would_not(tmp_path: Path) -> None:
     assert sum(int((block["kind"] == Kind.RAISED).sum()) for block in alone) > raised.sum()
 
 
-def test_nothing_is_lost_when_all_processes_are_killed(tmp_path: Path) -> None:
+def test_nothing_is_lost_when_all_processes_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Workers and detector go on where they were: the same events as if nothing had happened."""
-    assert single(tmp_path / "one", False) == several(tmp_path / "many", False, kill_at=500)
+    assert single(tmp_path / "one", False) == several(tmp_path / "many", monkeypatch, False, kill_at=500)
     assert_same(tmp_path / "one", tmp_path / "many")
 
 

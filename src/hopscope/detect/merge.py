@@ -52,8 +52,8 @@ class Merge:
         processed from then on. `everything`: do not wait for any worker.
         """
         until = CLOSED if everything else self._complete(now_ns)
-        found = (_segments(queue, until) for queue in self._queues)
-        segments = list(heapq.merge(*found, key=attrgetter("first_ns")))
+        found = [_segments(queue, until) for queue in self._queues if len(queue)]
+        segments = list(heapq.merge(*found, key=attrgetter("first_ns"))) if found else []
         at = 0
         while at < len(segments):
             stop, ordered = _run(segments, at)
@@ -72,6 +72,8 @@ class Merge:
         )  # read before the blocks: they are published first
         for queue in self._queues:
             count = len(queue)
+            if not count:
+                continue
             late = bisect_left(range(count), now_ns - WAIT_NS, key=lambda at: queue.block(at).published_ns)
             if queue.crowded:
                 late = max(late, count // 2)

@@ -10,6 +10,7 @@ The writer never waits: it does not take a batch without room, and the caller co
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,8 +31,12 @@ BLOCKS = 16_384
 """Batches that can wait; at low rates each has one report."""
 UNKNOWN = -(1 << 63)
 """Horizon of a worker that has not completed a turn of its loop yet."""
+WAITS = UNKNOWN + 1
+"""Horizon of a worker that waits for its sockets: what it receives later has a later time."""
 CLOSED = (1 << 63) - 1
 """Horizon of a worker that has ended: no more reports will come."""
+MARGIN_NS = 1_000_000
+"""The horizon of a worker that waits is this long ago, in case it has just woken."""
 
 BLOCK = np.dtype(
     [
@@ -124,6 +129,7 @@ class QueueWriter:
         head = int(self._cursor[HEAD])
         last = self._blocks[(head - 1) % len(self._blocks)]
         self._ends = (int(last["reports_end"]), int(last["hops_end"])) if head else (0, 0)
+        self._waits = False
         self._cursor[HORIZON] = UNKNOWN
 
     @property
@@ -149,7 +155,20 @@ class QueueWriter:
 
     def advance(self, horizon_ns: int) -> None:
         """State that no later batch has a report received before `horizon_ns`, ns since the epoch."""
+        barrier()
         self._cursor[HORIZON] = horizon_ns
+        barrier()
+
+    def wait(self) -> None:
+        """State that nothing is received until `wake`: the horizon moves with the clock."""
+        self._waits = True
+        self.advance(WAITS)
+
+    def wake(self) -> None:
+        """End `wait`; does nothing otherwise."""
+        if self._waits:
+            self._waits = False
+            self.advance(time.time_ns())
 
     def close(self) -> None:
         """State that no more batches will come."""
@@ -190,7 +209,9 @@ class QueueReader:
     @property
     def horizon(self) -> int:
         """Later batches have no report received before this, ns since the epoch; CLOSED: there are none."""
-        return int(self._cursor[HORIZON])
+        now = time.time_ns()  # read first: the worker may wake meanwhile
+        horizon = int(self._cursor[HORIZON])
+        return now - MARGIN_NS if horizon == WAITS else horizon
 
     @property
     def crowded(self) -> bool:

@@ -107,6 +107,8 @@ class IdleWait:
     """Descriptors of the sockets."""
     longest: float = DOZE_SECONDS
     """Seconds."""
+    before: Callable[[], object] | None = None
+    """Called before it waits for sockets."""
     _woken: bool = False
 
     def __call__(self, found: int) -> None:
@@ -115,6 +117,8 @@ class IdleWait:
             self._woken = False
             self.pause(found)
             return
+        if self.before is not None:
+            self.before()
         sockets = select.poll()
         for file in self.files():
             sockets.register(file, select.POLLIN)

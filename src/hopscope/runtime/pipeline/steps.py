@@ -380,6 +380,14 @@ class HandOver(Steps):
         """Tell the detector that no later frame was received before `horizon_ns`, ns since the epoch."""
         self._queue.advance(horizon_ns)
 
+    def wait(self) -> None:
+        """Tell the detector not to wait for this worker: it receives nothing until `wake`."""
+        self._queue.wait()
+
+    def wake(self) -> None:
+        """Tell the detector that frames may be received from now on."""
+        self._queue.wake()
+
     def tick(self, now_ns: int, step_ns: int = 0) -> None:
         """Update the counters of the queue, and note whether it lost reports since the last tick."""
         self.count("ticks_total", 1)

@@ -126,11 +126,11 @@ def run(child: Child, *, standby: bool = False) -> None:
     worker.receivers += wires
     worker.beat()  # a sink that is ready lets no frame bypass it
     child.report(ready=True)
-    loop.run(worker, child.stop, _pause(worker, settings, shared=isinstance(steps, HandOver)))
+    loop.run(worker, child.stop, _pause(worker, settings, steps if isinstance(steps, HandOver) else None))
 
 
-def _pause(worker: Worker, settings: Settings, *, shared: bool) -> Callable[[int], object]:
-    """How a worker pauses between turns; `shared`: it is one of several."""
+def _pause(worker: Worker, settings: Settings, shared: HandOver | None) -> Callable[[int], object]:
+    """How a worker pauses between turns; `shared`: its steps, if it is one of several."""
     buffer = min((receiver.listener.buffer_bytes for receiver in worker.receivers), default=0)
     large = buffer >= LARGE_BUFFER_BYTES
     if any(receiver.forward for receiver in worker.receivers):
@@ -143,7 +143,11 @@ def _pause(worker: Worker, settings: Settings, *, shared: bool) -> Callable[[int
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
         if "xdp" in worker.kinds:  # they fill slowly, and each frame would wake the worker
             pause = loop.BusyPause(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
-    return pause if shared else loop.IdleWait(pause, worker.files)
+    if shared is None:
+        return loop.IdleWait(pause, worker.files)
+    if any(receiver.listener.settings.interface for receiver in worker.receivers):
+        return pause  # frames arrive with the time at which they were captured
+    return loop.IdleWait(pause, worker.files, before=shared.wait)
 
 
 def detector_of(steps: Steps, mode: Mode, dialects: tuple[Dialect, ...]) -> Detector | None:
@@ -404,6 +408,8 @@ class Worker:
     def turn(self) -> int:
         """Receive once from every listener; returns the number of frames."""
         frames, horizon = 0, CLOSED
+        if self._shared is not None:
+            self._shared.wake()
         while self._listeners:
             new = self._listeners.popleft()
             self.receivers[new.place].replace(new)
