@@ -1,4 +1,4 @@
-"""Regions as workers make them, filled by hand, and a Redis server of one's own."""
+"""Short pauses between attempts, and regions as workers make them, filled by hand."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hopscope.detect.records import (
     WAYS,
     FlowState,
 )
+from hopscope.export import delivery
 from hopscope.memory.region import Region
 from hopscope.settings.detect import DetectSettings
 
@@ -80,6 +81,12 @@ class Tables:
         for way in range(WAYS):
             if self.flows["flow_id"][row * WAYS + way] == flow_id:
                 self.rows["tag"][row, way] = 0
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from hopscope.base.names import Names
 from hopscope.detect.records import NO_PORT, ClearReason, Kind, Metric
-from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases.clickhouse import ClickHouse
@@ -45,12 +44,6 @@ def server(
     made.start()
     yield made
     made.kill()
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def destination(

@@ -15,7 +15,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
-from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases import duplicate_points
@@ -338,12 +337,6 @@ def test_measurements_of_intcollector() -> None:
     ]
     events["kind"] = Kind.RAISED
     assert not IntCollectorEncoder().encode(EventBlock("m", 0, 0, 5, events))
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 @settings(deadline=None)

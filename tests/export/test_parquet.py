@@ -14,7 +14,6 @@ import pytest
 
 from hopscope.base.errors import HopscopeError
 from hopscope.base.names import Names
-from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.databases.parquet import Parquet
 from hopscope.export.destination import Context, DeliveryError
@@ -27,12 +26,6 @@ from support.events.event_rows import history_row, table_sender, two_minutes
 from support.servers.s3_server import S3Server
 from support.servers.tls import Files, relay
 from support.waiting import HANG_SECONDS, eventually
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def destination(folder: Path | str, member: str = "m1", **more: Any) -> Parquet:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from hopscope.base.names import Names
 from hopscope.detect.records import NO_PORT, Kind, Metric
-from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.databases.postgres import Postgres
 from hopscope.export.databases.postgres_schema import migrations
@@ -39,12 +38,6 @@ def server(tool: Callable[..., str]) -> Iterator[PostgresServer]:
     yield made
     made.kill()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def destination(server: PostgresServer, schema: str, names: Names | None = None, **more: Any) -> Postgres:

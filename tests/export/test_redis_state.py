@@ -14,7 +14,6 @@ import pytest
 from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.records import EVENT, NO_VALUE, Kind, Metric
 from hopscope.detect.sink.records import Measure
-from hopscope.export import delivery
 from hopscope.export import run as run_module
 from hopscope.export.counters import FILE_NAME, LOST, health_of, read_counters
 from hopscope.export.run import run
@@ -27,9 +26,7 @@ NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.02)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
+def _short_close(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "CLOSE_SECONDS", 0.5)
 
 

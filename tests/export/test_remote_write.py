@@ -17,7 +17,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.samples import Exemplar, Timestamp
 
 from hopscope.base.names import Names
-from hopscope.export import delivery
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
 from hopscope.export.metrics.destination import MetricsDestination, Round
@@ -50,12 +49,6 @@ def sender(url: str, **more: Any) -> tuple[MetricsSender, Any]:
     given = {"kind": "remote_write", "url": url, "labels": {"site": "ams"}, **more}
     one = RemoteWrite(RemoteWriteSettings(**given), Context("lab", "m1", Names(), about.count))
     return MetricsSender(one, lambda: families(next(taken)), about), row
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) -> None:

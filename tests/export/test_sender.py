@@ -66,9 +66,7 @@ class Kept(Destination):
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.005)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.01)
+def _frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "POLL_SECONDS", 0.005)
 
 

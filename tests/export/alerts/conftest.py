@@ -1,4 +1,4 @@
-"""Short pauses, and a data folder with a destination of alerts."""
+"""Frequent polls, and a data folder with a destination of alerts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.export import delivery, sender
+from hopscope.export import sender
 from hopscope.export.alerts.destination import AlertDestination
 from hopscope.export.counters import DESTINATION, DestinationRow, health_of
 from hopscope.export.destination import Context
@@ -24,9 +24,7 @@ from support.waiting import HANG_SECONDS
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.05)
+def _frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "POLL_SECONDS", 0.005)
 
 

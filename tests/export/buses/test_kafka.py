@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.export import delivery
 from hopscope.export.counters import health_of
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import continues, event_object, long_paths
@@ -26,12 +25,6 @@ from support.servers.tls import Files
 from support.waiting import HANG_SECONDS, eventually
 
 TOPIC = "hopscope.v1.events"
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.05)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.2)
 
 
 @pytest.fixture

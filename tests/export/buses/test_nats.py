@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.export import delivery
 from hopscope.export.buses.format import read_block
 from hopscope.export.counters import health_of
 from hopscope.export.positions import Positions
@@ -28,12 +27,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str])
     made.start()
     yield made
     made.kill()
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.05)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.2)
 
 
 def settings(server: NatsServer, name: str, **more: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.export import delivery
 from hopscope.export.buses.format import read_block
 from hopscope.export.counters import health_of
 from hopscope.export.positions import Positions
@@ -25,10 +24,8 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def _needs_client() -> None:
     need("redis")
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.05)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.2)
 
 
 def entries(server: RedisServer, key: str) -> list[dict[bytes, bytes]]:

@@ -21,7 +21,6 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs
 
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
-from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import DeliveryError
 from hopscope.export.otlp.client import OtlpClient
@@ -151,12 +150,6 @@ def records_of(receiver: OtlpReceiver) -> dict[int, LogRecord]:
                     assert sequence not in found
                     found[sequence] = record
     return found
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def test_a_real_collector_passes_on_every_value(tmp_path: Path) -> None:
