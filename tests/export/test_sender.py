@@ -101,6 +101,11 @@ class Rig:
     def counts(self, *names: str) -> list[int]:
         return [int(self.row[f"{name}_total"][0]) for name in names]
 
+    def state(self) -> str:
+        """What a test that waits in vain says."""
+        names = [str(path.relative_to(self.folder)) for path in self.folder.rglob("*")]
+        return f"{self.row}, ended: {self.sender.ended(0)}, files: {sorted(names)}"
+
     @property
     def blocks(self) -> list[str]:
         """Ids of the blocks that were delivered, without their times."""
@@ -241,16 +246,16 @@ def test_what_is_deleted_while_a_destination_is_away_is_counted_then(tmp_path: P
             writer.rotate()
         writer.append(timed(random_events(5, seed=2, start=30)))
         rig.sender.start()
-        eventually(lambda: rig.counts("retried")[0] > 1)
+        eventually(lambda: rig.counts("retried")[0] > 1, rig.state)
         list_journals(tmp_path)[0].path.unlink()
-        eventually(lambda: rig.counts("expired") == [10])
+        eventually(lambda: rig.counts("expired") == [10], rig.state)
         archive_once(tmp_path, HistorySettings())  # the rest is read from a segment, which is deleted then
         retried = rig.counts("retried")[0]
-        eventually(lambda: rig.counts("retried")[0] > retried + 2)
+        eventually(lambda: rig.counts("retried")[0] > retried + 2, rig.state)
         list_segments(tmp_path)[0].path.unlink()
-        eventually(lambda: rig.counts("expired") == [30])
+        eventually(lambda: rig.counts("expired") == [30], rig.state)
         rig.destination.away = False
-        eventually(lambda: rig.destination.sequences == list(range(30, 35)))
+        eventually(lambda: rig.destination.sequences == list(range(30, 35)), rig.state)
         rig.stop()
     assert rig.counts("expired") == [30]
     assert said == [
@@ -346,6 +351,26 @@ def test_damaged_positions_are_set_aside(tmp_path: Path, said: list[str], at: in
     assert again.destination.sequences == list(range(10))
     assert path.with_name("here.positions.damaged").read_bytes() == damaged
     assert len([line for line in said if "set aside as here.positions.damaged" in line]) == 1
+
+
+def test_an_unexpected_error_ends_no_destination(tmp_path: Path, said: list[str]) -> None:
+    """An error of no known kind, here of threads that the machine refuses, is retried like any other."""
+    with JournalWriter(tmp_path, 0) as writer:
+        rig = Rig(tmp_path)
+        errors = [RuntimeError("can't start new thread")] * 3
+
+        def tick(idle: Collection[int], ending: bool) -> int:
+            if errors:
+                raise errors.pop()
+            return 0
+
+        rig.destination.tick = tick  # type: ignore[method-assign]
+        writer.append(timed(random_events(10, seed=1)))
+        rig.sender.start()
+        eventually(lambda: rig.destination.sequences == list(range(10)))
+        rig.stop()
+    assert rig.counts("retried", "failed") == [3, 0]
+    assert said == ["not delivered RuntimeError: can't start new thread", "delivered again"]
 
 
 def test_a_disk_without_room_for_positions_ends_nothing(tmp_path: Path) -> None:

@@ -240,6 +240,29 @@ def test_a_server_that_is_killed_holds_nothing_up(redis_server: Callable[..., An
         assert one.redis.counts["connections"] == 2
 
 
+def test_an_unexpected_error_is_retried(
+    redis_server: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that no server causes is logged, and does not end the thread."""
+    server = redis_server()
+    server.start()
+    errors, sweep = [RuntimeError("no\nthread")], label_redis_server.LabelServer.sweep
+
+    def broken(self: label_redis_server.LabelServer) -> None:
+        if errors:
+            raise errors.pop()
+        sweep(self)
+
+    monkeypatch.setattr(label_redis_server.LabelServer, "sweep", broken)
+    with controlled(server.url) as one:
+        eventually(lambda: one.redis.counts["connections"] == 2)
+        one.redis.put(np.arange(1), time.monotonic_ns(), 50 * MS)
+        eventually(lambda: one.redis.counts["entries"] == 1)
+        assert one.redis.counts["failures"] == 1
+        (line,) = (line for line in one.lines if "RuntimeError" in line)
+        assert line.endswith(": RuntimeError: no thread; entries time out by the local clock")
+
+
 def test_a_server_that_may_not_be_configured_is_asked(redis_server: Callable[..., Any]) -> None:
     """Where CONFIG is rejected there are no notifications: overdue entries are looked for."""
     server = redis_server("--rename-command", "CONFIG", "")

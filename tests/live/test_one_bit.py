@@ -96,7 +96,12 @@ def test_the_one_bit_form_with_a_real_redis(tool: Callable[..., str], redis_clie
             eventually(lambda: redis_client.scard("live:label:ports") == len(names))
             told = fabric("loss", "spine-0", "1", "1")
             assert told.returncode == 0, told.stderr
-            eventually(lambda: live.registers.flag[row] and redis_client.exists(entry))
+
+            def seen() -> str:
+                entries = redis_client.keys("live:label:ageing:*")
+                return f"{flags()}, {entries}, {LABEL_COUNTERS.read(Path(live.state.data, 'regions'))}"
+
+            eventually(lambda: live.registers.flag[row] and redis_client.exists(entry), seen)
             assert flags()["spine-0", 1]
             lose(live, LOSS)
             eventually(lambda: coverage(live) > 0.9, "coverage never was above 90 %")

@@ -70,7 +70,7 @@ class DeliveryThread(ABC, Generic[To]):
     def _turn(self, ending: bool) -> bool:
         """Deliver what is due; returns whether there may be more.
 
-        Raises HopscopeError to retry after a pause. `ending`: everything that waits is due.
+        It is retried after a pause if it raises. `ending`: everything that waits is due.
         """
 
     @abstractmethod
@@ -94,7 +94,7 @@ class DeliveryThread(ABC, Generic[To]):
                 ending = self._ending
                 try:
                     busy = self._turn(ending)
-                except HopscopeError as error:
+                except Exception as error:  # also a defect: events wait, and other destinations go on
                     self._failed(error)
                     if ending:
                         return
@@ -112,9 +112,6 @@ class DeliveryThread(ABC, Generic[To]):
                 if ending:
                     return
                 self._wait(self._idle_seconds())
-        except Exception as error:  # a defect of this destination must not end the others
-            self._log.error("destination ended", to=self.row.place, reason=described(error))
-            self.row.healthy(False, f"ended: {described(error)}")
         finally:
             self._close()
 
@@ -166,11 +163,11 @@ class DeliveryThread(ABC, Generic[To]):
             self._log.info("delivered again", to=self.row.place)
         self.row.healthy(True, "")
 
-    def _failed(self, error: HopscopeError) -> None:
+    def _failed(self, error: Exception) -> None:
         """Note a failure; the retry uses a new connection."""
         if self.row.ok:
-            self._log.warning("not delivered", to=self.row.place, reason=str(error))
-        self.row.healthy(False, str(error))
+            self._log.warning("not delivered", to=self.row.place, reason=described(error))
+        self.row.healthy(False, described(error))
         self.row.count("retried_total", 1)
         self._connected = False
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.errors import HopscopeError
 from ..history.follow import EventFollower
 from ..memory.region import RegionError
 from ..present.events import when
@@ -157,12 +156,12 @@ class Sender(DeliveryThread[Destination]):
             self._positions.start(shard, end)
         self._known.add(shard)
 
-    def _failed(self, error: HopscopeError) -> None:
+    def _failed(self, error: Exception) -> None:
         """Open history again after a failure, so that events deleted meanwhile are noticed and counted."""
         super()._failed(error)
         self._follower.close()
         self._follower = EventFollower(self._folder)  # the old one may hold deleted files open
-        with suppress(HopscopeError, OSError):
+        with suppress(Exception):  # the next turn raises it
             for shard in () if self._positions.is_new else self._follower.shards():
                 if shard not in self._known:
                     self._check(shard)

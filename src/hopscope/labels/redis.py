@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..base.errors import described
 from ..settings.destinations.shown import shown
 from ..wire.records import Records
 from .controller import Ints, extended
@@ -141,19 +142,16 @@ class LabelRedis:
     # ------------------------------------------------------------------------------- the thread's side
 
     def _run(self) -> None:
-        import redis
-
         pause = RETRY_SECONDS
         while not self._stop.is_set():
             try:
                 server = self._server or self._connect()
                 self._turn(server)
                 pause = RETRY_SECONDS
-            except (redis.RedisError, OSError, ValueError) as error:
+            except Exception as error:  # also a defect of the client
                 self.counts["failures"] += 1
-                self._report(
-                    f"{shown(self._url)}: {' '.join(str(error).split())}; entries time out by the local clock"
-                )
+                reason = " ".join(described(error).split())
+                self._report(f"{shown(self._url)}: {reason}; entries time out by the local clock")
                 self._close()
                 self._stop.wait(pause)
                 pause = min(MAX_RETRY_SECONDS, 2 * pause)

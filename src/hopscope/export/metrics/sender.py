@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client.core import Metric
 
-from ...base.errors import HopscopeError, described
 from ..counters import DestinationRow
 from ..delivery import DeliveryThread
 from .destination import MetricsDestination, Round
@@ -52,7 +51,7 @@ class MetricsSender(DeliveryThread[MetricsDestination]):
         try:
             taken = Round(time.time_ns() // 1_000_000, list(self._take()))
         except Exception as error:  # also while it waits: the next round may be read again
-            self._failed(HopscopeError(described(error)))
+            self._failed(error)
             return
         self._waiting.append(taken)
         while len(self._waiting) > self._settings.queue_rounds:

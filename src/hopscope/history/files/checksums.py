@@ -53,9 +53,10 @@ def archived(paths: Iterable[Path]) -> tuple[int, int]:
 
 def wrong_sums(paths: Iterable[Path]) -> dict[Path, DamagedError]:
     """Files whose content does not match their checksum, with the error. Deleted files are left out."""
+    paths = list(paths)
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        found = pool.map(lambda path: (path, _wrong(path)), paths)
-        return {path: error for path, error in found if error is not None}
+        found = map(_wrong, paths) if len(paths) < 2 else pool.map(_wrong, paths)
+        return {path: error for path, error in zip(paths, found, strict=True) if error is not None}
 
 
 def check_again(path: Path) -> None:
