@@ -63,7 +63,7 @@ def joined(parts: Sequence[Array]) -> Array:
 
 
 def consistent(
-    versions: Versions, read: Callable[[Array], tuple[Array, ...]], rows: Array, tries: int = TRIES
+    versions: Versions, read: Callable[[Array], tuple[Array, ...]], rows: Array
 ) -> tuple[Array, tuple[Array, ...]]:
     """Read rows of several arrays; returns the numbers of the consistent rows, and arrays as `read` returns
     them.
@@ -75,7 +75,7 @@ def consistent(
     # at least once, so that the result has dtypes even without rows
     for at in range(0, max(len(rows), 1), CHUNK):
         pending = rows[at : at + CHUNK]
-        for attempt in range(tries):
+        for attempt in range(TRIES):
             if attempt >= SPIN_TRIES:
                 time.sleep(0.0005)
             before = versions[pending]

@@ -69,9 +69,9 @@ class PacedSender:
         self._ring.close()
 
 
-def mac_of(host: str, interface: str, table: Path = Path("/proc/net/arp")) -> bytes:
+def mac_of(host: str, interface: str) -> bytes:
     """Ethernet address of an IPv4 neighbour at an interface, 6 bytes. Raises CaptureError."""
-    for line in table.read_text().splitlines()[1:]:
+    for line in Path("/proc/net/arp").read_text().splitlines()[1:]:
         address, _, flags, mac, _, name = line.split()
         if (address, name) == (host, interface) and int(flags, 16) & _COMPLETE:
             return mac_from(mac)

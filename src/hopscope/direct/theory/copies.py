@@ -25,8 +25,9 @@ def distinct_copies(reports: int, copies: int) -> Floats:
     return chance
 
 
-def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: float = 32) -> Outcomes:
-    """Query outcomes if every key is reported `reports` times, each into one of N slots at random.
+def success_after_reports(age: npt.ArrayLike, copies: int, reports: int) -> Outcomes:
+    """Query outcomes if every key is reported `reports` times, each into one of N slots at random, with a
+    checksum of 32 bits.
 
     A key's reports arrive together, so a later key overwrites a slot with a probability of its mean number of
     copies divided by the slots. Slots that no report reached belong to other keys, and may match like
@@ -34,7 +35,7 @@ def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: f
     """
     if reports < 1:
         raise ValueError(f"{reports} reports of a key, expected 1 or more")
-    match = check_match(bits)
+    match = check_match(32)
     rate = np.asarray(age, np.float64) * float(copies_present(reports, copies))
     lost, kept = -np.expm1(-rate), np.exp(-rate)
     sums = {name: np.zeros_like(lost) for name in ("correct", "wrong", "empty", "conflict")}

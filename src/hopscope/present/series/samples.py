@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,8 +68,8 @@ class Sample:
 class Samples:
     """Samples of a collector, by metric. Threads may share it."""
 
-    def __init__(self, state: CollectorState, now: Callable[[], int] = time.time_ns) -> None:
-        self._state, self._now = state, now
+    def __init__(self, state: CollectorState) -> None:
+        self._state = state
         self._kept: dict[str, deque[Sample]] = {}
         self._highest: dict[str, tuple[Words, npt.NDArray[np.uint32]]] = {}
         self._lock = threading.Lock()
@@ -81,7 +81,7 @@ class Samples:
         """The samples in these buckets, each with the index of its bucket. Sampling
         begins if it has not yet.
         """
-        if self._now() - buckets.end_ns > KEPT * 10**9:
+        if time.time_ns() - buckets.end_ns > KEPT * 10**9:
             return []
         self.ask()
         with self._lock:
@@ -126,7 +126,7 @@ class Samples:
                     log.error("values could not be sampled", exc_info=error)
 
     def _take(self) -> None:
-        now_ns = self._now()
+        now_ns = time.time_ns()
         for metric, keys, values in [*self._gauges(now_ns), *self._labels()]:
             if len(keys) > MAX_PLACES:
                 top = np.argpartition(values, len(values) - MAX_PLACES)[-MAX_PLACES:]

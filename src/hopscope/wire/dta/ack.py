@@ -14,7 +14,7 @@ WORD = 8
 """Bytes of the longest acknowledgment."""
 
 
-def encode_answers(answers: Records, form: Form, *, port: int = layout.DTA_ACK_PORT) -> FrameBatch:
+def encode_answers(answers: Records, form: Form) -> FrameBatch:
     """Datagrams with answers, DTA_ANSWER: each frame's `source_*` and `port` are its destination.
 
     The published form names the report before the first rejected one, and neither count nor reason.
@@ -32,7 +32,7 @@ def encode_answers(answers: Records, form: Form, *, port: int = layout.DTA_ACK_P
     frames = np.zeros(len(answers), FRAME)
     frames["offset"] = np.arange(len(answers)) * header.size
     frames["length"] = frames["wire_length"] = header.size
-    frames["port"], frames["link"] = port, Link.UDP_PAYLOAD
+    frames["port"], frames["link"] = layout.DTA_ACK_PORT, Link.UDP_PAYLOAD
     for name in ("source_hi", "source_lo", "source_port"):
         frames[name] = answers[name]
     return FrameBatch(np.ascontiguousarray(raw).reshape(-1), frames)

@@ -18,11 +18,11 @@ from .records import DTA
 class DtaParser:
     """The batch parser of one form: its blocks are reused, so a result is valid until the next call.
 
-    In whole frames, datagrams to `port` are searched; payloads from a socket (`Link.UDP_PAYLOAD`) are all
+    In whole frames, datagrams to DTA's port are searched; payloads from a socket (`Link.UDP_PAYLOAD`) are all
     taken.
     """
 
-    def __init__(self, form: Form, frames: int = 4096, *, port: int = layout.DTA_PORT) -> None:
+    def __init__(self, form: Form, frames: int = 4096) -> None:
         from ...base.kernels.jit import readonly
         from . import parse_kernel as dta_kernel
 
@@ -30,7 +30,7 @@ class DtaParser:
         self._kernels = dta_kernel
         self._readonly = readonly
         self._rules = readonly(rules())
-        self._ports = dialect_of_port(port).table()
+        self._ports = dialect_of_port(layout.DTA_PORT).table()
         self._reports = np.zeros(frames, DTA)
         self._words = self._reports.view(np.uint64)  # a view of records costs 1 us
         self.frames: Records = np.zeros(0, FRAME)

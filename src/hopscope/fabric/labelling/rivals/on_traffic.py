@@ -149,11 +149,11 @@ def run_sampled_int(scenario: Scenario) -> SystemResult:
     return _result(scenario, simulation, simulation.received)
 
 
-def run_postcards(scenario: Scenario, *, collector: int = 0) -> SystemResult:
+def run_postcards(scenario: Scenario) -> SystemResult:
     """In-band postcards of as many packets as are sampled."""
     network = scenario.network
     simulation = InBandPostcards(
-        scenario.topology, mark_sampled(scenario), IDLE, collector=collector, item=network.item_bytes,
+        scenario.topology, mark_sampled(scenario), IDLE, item=network.item_bytes,
         network=network, seed=scenario.seed, telemetry=scenario.telemetry,
     )  # fmt: skip
     simulation.simulation.ports["last"] = 0

@@ -21,6 +21,8 @@ from ...ports import FabricError, Ints
 
 BASELINE = 0.5
 XOR = 0.1
+LIMIT = 20_000
+"""Packets after which a path counts as not decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,7 @@ def trace(
     digests: int = 2,
     universe: int | None = None,
     trials: int = 100,
-    limit: int = 20_000,
     baseline: float = BASELINE,
-    xor: float = XOR,
     seed: int = 1,
 ) -> TraceResult:
     """Packets needed to decode a path of `hops` switches, by simulation.
@@ -62,18 +62,16 @@ def trace(
     """
     switches = hops if universe is None else universe
     width = bits // max(digests, 1)
-    if hops < 1 or switches < hops or digests < 1 or not 1 <= width <= 32 or trials < 1 or limit < 1:
+    if hops < 1 or switches < hops or digests < 1 or not 1 <= width <= 32 or trials < 1:
         raise FabricError(
             f"found {width} bits and {hops} switches, expected digests of 1 to 32 bits and 1 to {switches} "
             "switches"
         )
-    if not (0 < baseline <= 1 and 0 <= xor <= 1):
-        raise FabricError(
-            f"probabilities are 0 to 1, that of the baseline above 0, not {baseline:g} and {xor:g}"
-        )
+    if not 0 < baseline <= 1:
+        raise FabricError(f"the probability of the baseline is above 0 and at most 1, not {baseline:g}")
     rng = np.random.default_rng(seed)
     found = [
-        _trial(rng, hops, switches, 1 << width, digests, limit, baseline, xor) for _ in range(trials)
+        _trial(rng, hops, switches, 1 << width, digests, baseline) for _ in range(trials)
     ]  # fmt: skip
     return TraceResult(np.array(found, np.int64), width * digests)
 
@@ -84,9 +82,7 @@ def _trial(
     universe: int,
     values: int,
     digests: int,
-    limit: int,
     baseline: float,
-    xor: float,
 ) -> int:
     """Packets of one trial; without loss of generality the path's ids are 0 to hops - 1."""
     possible = np.ones((hops, universe), bool)
@@ -97,14 +93,14 @@ def _trial(
         possible[hop] &= agrees
         decoded[hop] = possible[hop].sum() == 1
 
-    for packet in range(1, limit + 1):
+    for packet in range(1, LIMIT + 1):
         for _ in range(digests):
             hashes = rng.integers(values, size=universe)
             if rng.random() < baseline:
                 hop = int(rng.integers(hops))
                 learn(hop, hashes == hashes[hop])
                 continue
-            acted = set(np.flatnonzero(rng.random(hops) < xor).tolist())
+            acted = set(np.flatnonzero(rng.random(hops) < XOR).tolist())
             if acted:
                 # Once all other acting switches are known, the rest of the digest is the hash of this one
                 unresolved.append((acted, hashes))
@@ -122,4 +118,4 @@ def _trial(
             unresolved = remaining
         if decoded.all():
             return packet
-    return limit + 1
+    return LIMIT + 1

@@ -227,7 +227,6 @@ def on_routes(
     size: int,
     flags: int = 0,
     seed: int = 1,
-    packets: int = UNLIMITED,
 ) -> Sources:
     """One source for each fixed route (`trail`, `tree`), sending every `gap_s` with a random phase."""
     rng = np.random.default_rng(seed)
@@ -240,7 +239,7 @@ def on_routes(
     gap = max(1, min(round(gap_s * PS), MAX_GAP))
     records["serial"] = np.arange(len(routes))
     records["next"] = (rng.random(len(routes)) * gap).astype(np.int64)
-    records["gap"], records["size"], records["remaining"], records["flags"] = gap, size, packets, flags
+    records["gap"], records["size"], records["remaining"], records["flags"] = gap, size, UNLIMITED, flags
     records["routes_first"], records["routes_count"] = np.arange(len(routes)), 1
     return Sources(
         records,

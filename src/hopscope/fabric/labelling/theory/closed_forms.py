@@ -219,7 +219,6 @@ def labels_base_b(
     ratio: float,
     chance: str | Chance = "f1",
     g: str | Interval = "renewal",
-    max_hop: int = MAX_HOP,
 ) -> Floats:
     """P(Z_B = s), s = 0 … most hops, by the paper's recurrence of W_n (4.3), for a g by name or a function.
 
@@ -235,7 +234,7 @@ def labels_base_b(
     most = max(chances)
     step = np.empty(most)
     for i in range(most):
-        f = float(np.mean([function(i, max_hop, x, 1.0) for x in (np.arange(64) + 0.5) / 64]))
+        f = float(np.mean([function(i, MAX_HOP, x, 1.0) for x in (np.arange(64) + 0.5) / 64]))
         step[i] = f + by_interval(f, ratio)
         if not 0 <= step[i] <= 1 + 1e-12:
             raise TheoryError(f"with {i} labels f + g(f) is {step[i]:.4g}, not a probability")

@@ -97,7 +97,6 @@ def labels_on_fat_tree(
     chance: str | Chance | None = "f1",
     *,
     rest: float = 0.0,
-    max_hop: int = MAX_HOP,
 ) -> MeanField:
     """Labels on a k-ary fat tree whose hosts send to random others; `ratio` is T_s / T at ports to hosts.
 
@@ -109,7 +108,7 @@ def labels_on_fat_tree(
     some = [length for length in routes if hops[length] > 0]
     return labels_on_routes(
         [routes[length] for length in some], [hops[length] / ratio for length in some], 1.0,
-        chance, rest=rest, max_hop=max_hop,
+        chance, rest=rest,
     )  # fmt: skip
 
 
