@@ -153,7 +153,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "expected an address that begins with udp://, tcp:// or tls://",
         ),
         ("[export.a]\nkind = 'kafka'\nbrokers = []", "brokers: found [], expected 1 or more items"),
-        ("[cluster]\nname = 'a b'", "name: found 'a b', expected text that matches ^[A-Za-z0-9_-]{1,32}$"),
+        ("[cluster]\nname = 'a b'", "name: found 'a b', expected 1 to 32 letters, digits, _ and -, as in"),
         ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
         ("[[listen]]\nport = -1", "listen[0].port: found -1, expected at least 0"),
         ("[listen]\nport = 1", "listen: found one table, expected a list of them, as [[listen]] makes it"),
@@ -241,7 +241,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "[sink]\nenabled = true\n[[listen]]\nkind = 'mirror'\ninterface = 'eth1'\n[[listen]]\n",
             "listen: found kind udp in a sink, expected kind mirror",
         ),
-        ("[export.'a.b']\nkind = 'parquet'", "export.a.b: found 'a.b', expected text that matches ^[a-z0-9]"),
+        ("[export.'a.b']\nkind = 'parquet'", "export.a.b: found 'a.b', expected 1 to 63 of a-z,"),
         (
             "listen = ['udp://127.0.0.1:1?dialect=klingon']",
             "listen[0].dialect: unknown dialect 'klingon'; known are",

@@ -119,13 +119,11 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     from ..capture.sockets import resolve
     from ..present.collector_state import CollectorState
     from ..runtime.warmup import compile_parts
-    from ..settings.source import parse
+    from ..settings.source import parse_target
 
     if not load.to:
         load = replace(load, to=_listener(settings.load()))
-    target = parse(load.to)
-    if target.kind != "udp":
-        raise HopscopeError(f"--to {load.to}: expected udp://HOST:PORT")
+    target = parse_target(load.to)
     target = target.model_copy(update={"host": resolve(target.host, target.port, load.to)[1][0]})
     local = target.host.startswith("127.")
     compile_parts("encoder")

@@ -68,6 +68,17 @@ def parse(text: str) -> ListenSettings:
     return found
 
 
+def parse_target(text: str) -> ListenSettings:
+    """The UDP listener that `--to` names. Raises SourceError."""
+    try:
+        found = parse(text)
+    except SourceError as error:
+        raise SourceError(f"--to {error}") from error
+    if found.kind != "udp":
+        raise SourceError(f"--to {text}: expected udp://HOST:PORT, as in udp://127.0.0.1:32766")
+    return found
+
+
 def url(settings: ListenSettings) -> str:
     """How a listener is named in messages."""
     if settings.kind == "mirror":
@@ -82,7 +93,7 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
         split = urlsplit(text)
         port = None if split.scheme in INTERFACES else split.port
     except ValueError as error:
-        if text.count(":") > 3:
+        if text.count(":") > 2 and "]" not in text:
             raise SourceError(f"{text}: expected brackets around IPv6, as in udp://[::1]:32766") from error
         raise SourceError(f"{text}: found no port from 0 to 65535; {_FORM}") from error
     extra = split.path not in ("", "/") or split.fragment or split.username is not None

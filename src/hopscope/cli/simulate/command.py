@@ -74,7 +74,7 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
     from ...base.output import write_output
     from ...fabric.topology import parse_topology
     from ...runtime.warmup import compile_parts
-    from ...settings.source import parse
+    from ...settings.source import parse_target
 
     fabric = parse_topology(network.topology, parse_rate(network.link_rate))
     if output.names is not None:
@@ -89,7 +89,7 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
         raise HopscopeError("--format json and a capture on stdout exclude each other")
     if output.packets and (output.output is None or network.mode != "md"):
         raise HopscopeError("--packets: expected --output FILE and --mode md, whose packets carry every hop")
-    listener = parse(output.to) if output.to is not None else None
+    listener = parse_target(output.to) if output.to is not None else None
     compile_parts("fabric")
     simulation = _build(fabric, network, live=listener is not None)
     epoch_ns = simulation.model.report.epoch_ns

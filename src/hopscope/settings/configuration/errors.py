@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ...base.errors import HopscopeError
 from ..destinations.shown import shown_webhook
 from ..section import is_secret, item_section, plain_type, section_of
+from .forms import in_words
 from .places import spelled_in
 
 _EXPECTED = {
@@ -43,22 +44,6 @@ _EXPECTED = {
 """Type of an error of pydantic to what was expected, with the error's context."""
 MAX_SHOWN = 200
 """Longest value in a message, in characters."""
-_SCHEMES = {
-    "https?": "http:// or https://",
-    "nats|tls": "nats:// or tls://",
-    "udp|tcp|tls": "udp://, tcp:// or tls://",
-    "mqtts?": "mqtt:// or mqtts://",
-    "smtps?": "smtp:// or smtps://",
-    "postgres(ql)?": "postgres:// or postgresql://",
-}
-"""How a pattern begins an address, and how people write that."""
-_ENDS = {
-    r"/[^\s/?#]+": " and ends with the name of a database",
-    r":\d{1,5}$": " and ends with a port",
-    "/?#": " and has no path",
-    "?#": " and has no query",
-}
-"""What a pattern says about the rest of an address; the first part that it contains counts."""
 
 
 class ConfigError(HopscopeError):
@@ -105,21 +90,11 @@ def expected(item: Mapping[str, Any]) -> str:
     """What an error of pydantic's list expected."""
     context = item.get("ctx", {})
     if item["type"] == "string_pattern_mismatch":
-        return f"expected {_form(context['pattern'])}"
+        return f"expected {in_words(context['pattern'])}"
     if phrase := _EXPECTED.get(item["type"]):
         return f"expected {phrase.format(**context)}"
     text: str = item["msg"]
     return text.removeprefix("Value error, ").replace("Input should be", "expected")
-
-
-def _form(pattern: str) -> str:
-    """What matches a pattern, in words if it is an address."""
-    for scheme, words in _SCHEMES.items():
-        if re.match(rf"\^\(*{re.escape(scheme)}\)?://", pattern):
-            rest = next((text for part, text in _ENDS.items() if part in pattern), "")
-            otherwise = ", or env:NAME, or file:PATH" if "|env:" in pattern else ""
-            return f"an address that begins with {words}{rest}{otherwise}"
-    return f"text that matches {pattern}"
 
 
 def did_you_mean(name: str, names: Iterable[str], origin: str = "", above: str = "") -> str:
