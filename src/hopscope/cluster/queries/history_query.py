@@ -79,18 +79,11 @@ class FiltersModel(_Model):
     @classmethod
     def of(cls, filters: Filters) -> Self:
         """The model of a call's filters."""
-        start, end, prefix = filters.get("start"), filters.get("end"), filters.get("prefix") or ()
         flow = filters.get("flow")
         return cls(
-            start=None if start is None else to_ns(start),
-            end=None if end is None else to_ns(end),
-            kinds=list(filters.get("kinds") or ()),
-            metrics=list(filters.get("metrics") or ()),
-            nodes=[int(node) for node in filters.get("nodes") or ()],
-            ports=[int(port) for port in filters.get("ports") or ()],
+            **plain_filters(filters),
             flow=None if flow is None else FlowModel(**asdict(flow)),
             flows=[FlowModel(**asdict(each)) for each in filters.get("flows") or ()],
-            prefix=[prefix] if isinstance(prefix, str) else list(prefix),
         )
 
     def filters(self) -> Filters:
@@ -100,6 +93,20 @@ class FiltersModel(_Model):
         return cast(
             Filters, {**found, "flow": flow, "flows": [Flow(**each.model_dump()) for each in self.flows]}
         )
+
+
+def plain_filters(filters: Filters) -> dict[str, Any]:
+    """A call's filters as JSON has them, without `flow` and `flows`."""
+    start, end, prefix = filters.get("start"), filters.get("end"), filters.get("prefix") or ()
+    return {
+        "start": None if start is None else to_ns(start),
+        "end": None if end is None else to_ns(end),
+        "kinds": list(filters.get("kinds") or ()),
+        "metrics": list(filters.get("metrics") or ()),
+        "nodes": [int(node) for node in filters.get("nodes") or ()],
+        "ports": [int(port) for port in filters.get("ports") or ()],
+        "prefix": [prefix] if isinstance(prefix, str) else list(prefix),
+    }
 
 
 class HistoryQuery(_Model):

@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ import numpy as np
 from ...base.errors import HopscopeError
 from ...detect.records import EVENT, PATH_PART, Metric
 from ...history.follow import EventFollower
-from ...history.reading.filters import Flow, to_ns
+from ...history.reading.filters import Flow
 from ...history.reading.page import Order
 from ...lake.cursor import ClusterCursor
 from ...lake.queries import Tail, TailRequest
@@ -25,6 +26,7 @@ from ...lake.snapshot import LakeSnapshot
 from ...present.events import continues
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, Mask, labelled
 from ...wire.records import Records
+from .history_query import plain_filters
 from .parts import ANSWER_BYTES, Answer
 
 KIND = "tail"
@@ -63,28 +65,18 @@ def request_json(snapshot: LakeSnapshot, request: TailRequest) -> dict[str, Any]
     marks: dict[str, dict[str, dict[str, int]]] = {}
     for (member, incarnation, shard), mark in snapshot.marks.items():
         marks.setdefault(member, {}).setdefault(incarnation, {})[str(shard)] = mark
-    filters = request.filters
-    flow = filters.get("flow") or Flow()
-    prefix = filters.get("prefix") or ()
+    filters = plain_filters(request.filters)
+    prefixes = filters.pop("prefix")
     return {
         "marks": marks,
-        "start": _ns(filters.get("start")),
-        "end": _ns(filters.get("end")),
-        "kinds": list(filters.get("kinds") or ()),
-        "metrics": list(filters.get("metrics") or ()),
-        "nodes": [int(node) for node in filters.get("nodes") or ()],
-        "ports": [int(port) for port in filters.get("ports") or ()],
-        "flow": {name: getattr(flow, name) for name in ("src", "dst", "sport", "dport", "proto", "flow_id")},
-        "prefixes": [prefix] if isinstance(prefix, str) else list(prefix),
+        **filters,
+        "flow": asdict(request.filters.get("flow") or Flow()),
+        "prefixes": prefixes,
         "columns": sorted(request.columns),
         "order": request.order,
         "limit": request.limit,
         "after": None if request.after is None else str(request.after),
     }
-
-
-def _ns(moment: Any) -> int | None:
-    return None if moment is None else to_ns(moment)
 
 
 class _Wanted:
