@@ -384,6 +384,15 @@ def test_check(run: Run, tmp_path: Path) -> None:
     assert "choose another folder with --data" in out
 
 
+def test_check_of_a_disk_with_no_room_for_evidence(run: Run, tmp_path: Path) -> None:
+    """There is room for the history that it may keep, but not for the reports. With room: no advice."""
+    flags = ["--data", str(tmp_path / "disk"), "--set", "history.keep_bytes=1048576", "--set"]
+    with small_disk(tmp_path / "disk", "4m"):
+        full, free = (run("check", *flags, f"history.evidence_bytes={n}")[1] for n in (5 << 20, 1 << 20))
+    assert "lower history.evidence_bytes" in " ".join(full.split())
+    assert "evidence" not in free
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import ssl
 import subprocess
 import threading
@@ -176,6 +177,21 @@ def test_a_process_that_has_ended(collector: Running) -> None:
     collector.status = {"processes": [collector.process(name, alive=False, pid=pid) for name, pid in ended]}
     _, found = examined(collector.folder.path)
     assert {found[name]["found"] for name, _ in ended} == {"not running, 0 restarts"}
+
+
+def test_a_disk_with_no_room_for_evidence(collector: Running) -> None:
+    """The region is larger than the disk, and so would be its copy: advice. With a copy there is none."""
+    region = collector.folder.regions / "worker-0.evidence"
+    copy = collector.folder.path / "evidence" / region.name
+    more = shutil.disk_usage(collector.folder.path).total * 2
+    os.truncate(region, more)
+    found = examined(collector.folder.path)[1]["evidence"]
+    assert found["verdict"] == "advice"
+    assert "lower history.evidence_bytes" in found["advice"]
+    copy.parent.mkdir(exist_ok=True)
+    copy.touch()
+    os.truncate(copy, more)
+    assert "evidence" not in examined(collector.folder.path)[1]
 
 
 def test_what_is_wrong_comes_first_with_its_remedy(collector: Running) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...base.version import VERSION
 from ...detect.counters import INDEX
+from ...detect.evidence.region import FOLDER
 from ...labels.counters import LABEL_COUNTERS
 from ...memory.data_folder import read_owner
 from ...present.collector_state import CollectorState
@@ -23,7 +24,7 @@ from ...present.units import ago, size
 from ...serve import readiness
 from ...settings.collector import Settings
 from ..pipeline.summary import LABEL_LOST, LOST, family
-from .environment import Finding, Verdict, receive_buffer
+from .environment import NO_EVIDENCE, Finding, Verdict, receive_buffer
 
 BUSY = 0.8
 """A worker that is busy for more than this share of the time may lose bursts."""
@@ -52,6 +53,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from _losses(state, seconds)
     yield _busy(state)
     yield _of(readiness.history(state, folder))
+    yield from _evidence(folder)
     yield from map(_of, readiness.clock(folder))
     for part in readiness.tables(state):
         yield _of(part, Verdict.ADVICE)
@@ -148,6 +150,17 @@ def _busy(state: CollectorState) -> Finding:
     if share > BUSY:
         return Finding("workers busy", found, Verdict.BAD, "raise listen.workers, or sample less")
     return Finding("workers busy", found)
+
+
+def _evidence(folder: Path) -> Iterator[Finding]:
+    """A finding if the disk has no room for the copies of evidence that are still to be made."""
+    needed = 0
+    for region in (folder / "regions").glob("worker-*.evidence"):
+        copy, nbytes = folder / FOLDER / region.name, region.stat().st_size
+        if not copy.exists() or copy.stat().st_size != nbytes:
+            needed += nbytes
+    if needed > (free := shutil.disk_usage(folder).free):
+        yield Finding("evidence", f"{size(free)} free, {size(needed)} needed", Verdict.ADVICE, NO_EVIDENCE)
 
 
 def _page(url: str, process: object) -> Finding:

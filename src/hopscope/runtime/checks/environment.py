@@ -55,6 +55,13 @@ class Finding:
     advice: str = ""
 
 
+NO_EVIDENCE = (
+    "reports of notable events are in memory only, and a reboot loses them: make room on this disk, or lower "
+    "history.evidence_bytes"
+)
+"""Advice if the data folder has no room for evidence."""
+
+
 def findings(settings: Settings) -> Iterator[Finding]:
     """Examine everything that a collector with these settings needs."""
     yield _system()
@@ -263,6 +270,8 @@ def _data(settings: Settings) -> Iterator[Finding]:
     found = f"writable, {size(free)} free, history.keep_bytes {size(needed_bytes)}"
     if not free:
         yield Finding(what, found, Verdict.BAD, "make room, or choose another folder with --data")
+    elif free < (evidence := mode_of(settings).evidence_bytes()):
+        yield Finding(what, f"{found}, history.evidence_bytes {size(evidence)}", Verdict.ADVICE, NO_EVIDENCE)
     elif free < needed_bytes:
         advice = "old segments are deleted earlier: when history.keep_free is left"
         if not kept_bytes(folder, settings.history.keep_free):

@@ -142,6 +142,10 @@ class Mode(ABC):
             return self._shard_bytes() + queues * queue_bytes(reports) + rings * ring_bytes(reports)
         return self._shard_bytes() * self.settings.workers
 
+    def evidence_bytes(self) -> int:
+        """Size of the copies of evidence in the data folder."""
+        return self.settings.history.evidence_bytes * (1 if self.has_detector else self.settings.workers)
+
     def _shard_bytes(self) -> int:
         """Shared memory of one shard."""
         from ...detect.distributions.region import arrays_of
@@ -258,6 +262,10 @@ class Sink(Mode):
         made = WireListener(listen, dialects[0], count, caught_up, strip=sink.strip, required=required)
         made.open()
         return made
+
+    def evidence_bytes(self) -> int:
+        """Size of the copies of evidence in the data folder."""
+        return self.settings.history.evidence_bytes * (1 if self.has_detector else self.settings.workers)
 
     def _shard_bytes(self) -> int:
         """Includes the rings of sink events and evicted flows."""
