@@ -101,7 +101,7 @@ def _fill(
     filters = _at(found, metric, window)
     table = history.peaks(metric, bucket_ns=buckets.width_ns, limit=None, places=list(found), **filters)
     value = "events" if metric == DROP else "highest"
-    places = place_rows(table[name] for name in ("node_id", "port", "ident"))
+    places = place_rows(table)
     for place, time, highest in zip(places, times_ns(table["bucket"]), table[value].tolist(), strict=True):
         at = buckets.at(time)
         if at is not None:

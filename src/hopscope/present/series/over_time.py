@@ -92,7 +92,7 @@ def series(history: HistoryLike, asked: SeriesQuery, buckets: Buckets, samples: 
     else:
         table = history.peaks(asked.metric, bucket_ns=buckets.width_ns, limit=None, **filters)
         columns = (table[name].tolist() for name in ("latest", "lowest", "highest", "events"))
-        places = place_rows(table[name] for name in ("node_id", "port", "ident"))
+        places = place_rows(table)
         rows = zip(places, times_ns(table["bucket"]), times_ns(table["time"]), *columns, strict=True)
         for _, bucket, *values in sorted(
             (time, bucket, latest, lowest, highest, events)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,9 @@ import numpy.typing as npt
 from ...detect.records import Kind, Metric
 from ...settings.limits import LimitSettings, MetricLimits, ThresholdSettings
 from ..events import unit
+
+if TYPE_CHECKING:
+    from ...history.reading.table import Table
 
 DROP = Kind.DROP.label
 """As a metric: the number of drop reports."""
@@ -81,9 +83,10 @@ def integers(column: npt.NDArray[Any], missing: int = -1) -> npt.NDArray[np.int6
     return np.asarray(np.ma.filled(column.astype(np.int64), missing))
 
 
-def place_rows(columns: Iterable[npt.NDArray[Any]]) -> list[Place]:
-    """Places of the columns node_id, port and ident."""
-    return [Place(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+def place_rows(table: Table) -> list[Place]:
+    """The place of each row."""
+    columns = (table[name].tolist() for name in ("node_id", "port", "ident"))
+    return [Place(*row) for row in zip(*columns, strict=True)]
 
 
 def unit_of(metric: str) -> str | None:
