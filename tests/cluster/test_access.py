@@ -169,6 +169,7 @@ def _made(settings: Settings) -> bool:
     return True
 
 
+@pytest.mark.e2e  # for its pauses, which cost lanes that compute more
 def test_most_of_three_servers_away(tmp_path: Path, tool: Callable[[str], str]) -> None:
     """With one of three servers NATS still answers, but JetStream does not: a member says so, and is there
     again by itself when a second server is back.

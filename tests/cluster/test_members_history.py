@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -183,12 +182,14 @@ def test_summaries_are_sums(history: MembersHistory, rows: list[Any], bucket: fl
         ns = int(np.datetime64(row["time"][:-1], "ns").astype(int)) // 100_000 * 100_000
         return f"{np.datetime64(ns, 'ns')}Z", row["kind"], row["metric"]
 
+    times: dict[tuple[Any, ...], list[str]] = {}
+    for row in rows:
+        times.setdefault(key(row), []).append(row["time"])
     names = ("kind", "metric") if bucket is None else ("bucket", "kind", "metric")
     found = {tuple(row[name] for name in names): row for row in history.summary(bucket_seconds=bucket).rows()}
-    assert {each: row["events"] for each, row in found.items()} == Counter(map(key, rows))
-    for each, row in found.items():
-        times = [one["time"] for one in rows if key(one) == each]
-        assert (row["first"], row["last"]) == (min(times), max(times))
+    assert {each: (row["events"], row["first"], row["last"]) for each, row in found.items()} == {
+        each: (len(all_), min(all_), max(all_)) for each, all_ in times.items()
+    }
 
 
 def test_hops_and_peaks_are_the_highest_of_all_members(history: MembersHistory, rows: list[Any]) -> None:

@@ -160,6 +160,7 @@ def test_who_hangs() -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.e2e  # for its pauses, which cost lanes that compute more
 def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker, a helper and the fork server that SIGSTOP has stopped are killed, and others take over, on
     the processors that the settings name.
