@@ -141,3 +141,28 @@ def test_a_full_disk_is_found(tmp_path: Path) -> None:
         fill(disk)
         found = {each.what: each.verdict for each in findings(settings)}
         assert found[f"data folder {disk}/data"] == "bad"
+
+
+def test_doctor_of_a_folder_of_another_user() -> None:
+    """It may not be read: the collector's user is named, however the folder is given."""
+    with home_of_user() as home:
+        (home / "data").mkdir(mode=0o700)
+        os.chown(home / "data", OTHER, OTHER)
+        command = [
+            sys.executable,
+            "-m",
+            "hopscope",
+            "doctor",
+            "--format",
+            "json",
+            "--data",
+            str(home / "data"),
+        ]
+        done = subprocess.run(as_user(command, home), capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout) == {
+        "verdict": "bad",
+        "what": "collector",
+        "found": f"{home / 'data'}: Permission denied",
+        "advice": f"run it as its user: `sudo -u '#{OTHER}' hopscope doctor`",
+    }

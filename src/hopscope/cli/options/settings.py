@@ -72,7 +72,8 @@ class NamedOptions(SettingsOptions):
 class FolderOptions(SettingsOptions):
     """Settings, and the data folder."""
 
-    data: Path | None = option("--data -d FOLDER", "Data folder.", sets="data")
+    # each command says itself what to do about a folder that it may not read
+    data: Path | None = option("--data -d FOLDER", "Data folder.", sets="data", readable=False)
 
 
 @dataclass(frozen=True)

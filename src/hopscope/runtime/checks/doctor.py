@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import ssl
 import time
@@ -25,6 +26,7 @@ from ...serve import readiness
 from ...settings.collector import Settings
 from ..pipeline.summary import LABEL_LOST, LOST, family
 from .environment import NO_EVIDENCE, Finding, Verdict, receive_buffer
+from .other_user import other_owner
 
 BUSY = 0.8
 """A worker that is busy for more than this share of the time may lose bursts."""
@@ -39,6 +41,10 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     Of the settings, only the requested socket buffer matters; all other facts come from the collector.
     """
     folder = settings.data
+    if (who := other_owner(folder)) and not os.access(folder, os.R_OK | os.X_OK):
+        advice = f"run it as its user: `sudo -u {who} hopscope doctor`"
+        yield Finding("collector", f"{folder}: Permission denied", Verdict.BAD, advice)
+        return
     state = CollectorState(folder, fresh_seconds=0)
     owner = read_owner(folder)
     parts = readiness.processes(folder)
