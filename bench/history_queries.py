@@ -13,13 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.common import Bench
+from hopscope.detect.records import EVENT
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History, Table
+from hopscope.history.writing.journal import JournalWriter
+from hopscope.settings.history import HistorySettings
 from support.events.event_make import Events, random_events
 
 SEGMENT = 1_000_000
 FLOWS = 100_000
 NODES, PORTS = 64, 32
+JOURNAL = HistorySettings().journal_file_bytes // EVENT.itemsize
+"""Events of a journal that is about to become a segment, about half of a segment's."""
 SECONDS = 60
 """Time that a segment's events take."""
 LIVES = 3
@@ -63,7 +68,9 @@ def main() -> None:
         "queries to an open History, one after another, best of five: the newest 100 events of "
         "all, and those of a flow, a switch, a port and a kind. Each segment has 1 million "
         "events of one minute, 100,000 flows and 64 switches. A short flow has events in 3 "
-        "segments; a long flow and a rare port have about 20 in every segment.",
+        "segments; a long flow and a rare port have about 20 in every segment. With a journal: the "
+        f"next {JOURNAL:,} events are in a journal that is about to become a segment, the worst case of a "
+        "running collector.",
         "the first query of a process, which checks the checksum of each segment that it "
         "reads, and files that are not in the page cache.",
     )
@@ -72,10 +79,19 @@ def main() -> None:
         (folder / "journal").mkdir()
         (folder / "segments").mkdir()
         sizes = (2,) if bench.quick else (10, 100)
-        for number, events in enumerate(segments(sizes[-1]), 1):
-            write_segment(folder, events)
+        newest = np.empty(0, EVENT)
+        for number, events in enumerate(segments(sizes[-1] + 1)):
             if number in sizes:
-                ask(bench, folder, events, number)
+                describe(bench, folder, number)
+                ask(bench, folder, newest, f"{number} M")
+                with JournalWriter(folder, 0) as journal:
+                    journal.append(events[:JOURNAL].copy())
+                    ask(bench, folder, newest, f"{number} M and a journal")
+                for path in (folder / "journal").glob("*.journal"):
+                    path.unlink()
+            if number < sizes[-1]:
+                write_segment(folder, events)
+                newest = events
 
 
 def usual_flow(events: Events) -> int:
@@ -84,8 +100,15 @@ def usual_flow(events: Events) -> int:
     return int(flows[np.abs(counts - 20).argmin()])
 
 
-def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
-    """Rows of one size."""
+def describe(bench: Bench, folder: Path, millions: int) -> None:
+    """Rows of the sizes of files."""
+    for of, pattern in (("segments", "*.parquet"), ("indexes", "*.index")):
+        size = sum(path.stat().st_size for path in (folder / "segments").glob(pattern))
+        bench.row({"events": f"{millions} M", "of": of}, size / millions / 1e6, "bytes an event")
+
+
+def ask(bench: Bench, folder: Path, newest: Events, stored: str) -> None:
+    """Rows of queries about what is `stored`; `newest`: events of the newest segment."""
     long, short = (
         usual_flow(newest[(newest["flow_id"] != 0) & (is_short(newest) == short)]) for short in (False, True)
     )
@@ -102,15 +125,11 @@ def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
         "a port without events": {"nodes": [SILENT[0]], "ports": [SILENT[1]]},
         "a kind": {"kinds": ["path_change"]},
     }
-    size = sum(path.stat().st_size for path in (folder / "segments").glob("*.parquet"))
-    index = sum(path.stat().st_size for path in (folder / "segments").glob("*.index"))
-    bench.row({"events": f"{millions} M", "of": "segments"}, size / millions / 1e6, "bytes an event")
-    bench.row({"events": f"{millions} M", "of": "indexes"}, index / millions / 1e6, "bytes an event")
     with History(folder) as history:
         began = time.perf_counter()
         history.events(limit=100)
         first = time.perf_counter() - began
-        bench.row({"events": f"{millions} M", "query": "the first of all"}, first * 1e3, "ms")
+        bench.row({"events": stored, "query": "the first of all"}, first * 1e3, "ms")
         asked: dict[str, Callable[[], Table]] = {
             **{name: partial(history.events, limit=100, **filters) for name, filters in queries.items()},
             **{f"SQL: {text}": partial(history.sql, text, seconds=60.0) for text in SQL},
@@ -121,7 +140,7 @@ def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
                 began = time.perf_counter()
                 table = find()
                 best = min(best, time.perf_counter() - began)
-            bench.row({"events": f"{millions} M", "query": query}, best * 1e3, "ms", f"{len(table)} rows")
+            bench.row({"events": stored, "query": query}, best * 1e3, "ms", f"{len(table)} rows")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pytest
 from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
 from hopscope.history import query
 from hopscope.history.columns import connect
-from hopscope.history.files import chunk_files, segment_index, segments, sorting
+from hopscope.history.files import chunk_files, journal_chunks, segment_index, segments, sorting
 from hopscope.history.files.names import SegmentFile, list_segments
 from hopscope.history.files.segment_index import Criteria, IndexWriter, flow_key, index_path, read_index
 from hopscope.history.files.segments import merge_segments, write_segment
@@ -33,7 +33,7 @@ CHUNK, SORTED = 64, 256
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    patched: list[Any] = [segment_index, segments, chunk_files, page]
+    patched: list[Any] = [segment_index, segments, chunk_files, journal_chunks, page]
     for module in patched:
         monkeypatch.setattr(module, "CHUNK_EVENTS", CHUNK)
     for other in (sorting, segments, page):
@@ -54,20 +54,21 @@ def numbered(events: Events, shard: int, first: int) -> Events:
 
 @pytest.fixture
 def stored(folder: Path, make_events: Callable[..., Events]) -> tuple[Events, Path]:
-    """Two shards whose times overlap, each with three segments of 10 chunks, and a journal."""
+    """Two shards whose times overlap, each with three segments of 10 chunks, and a journal of 5."""
     parts = []
     for shard in (0, 7):
-        for number in range(3):
-            events = make_events(10 * CHUNK - 5, seed=10 * shard + number, start=640 * number)
+        for number in range(4):
+            count = (10 if number < 3 else 5) * CHUNK - 5
+            events = make_events(count, seed=10 * shard + number, start=640 * number)
             of_link = np.flatnonzero(events["metric"] == Metric.LINK_UTILIZATION)[:4]
             events["port"][of_link], events["ident"][of_link] = NO_PORT, (70_000, 436_207_616) * 2
             events["node_id"][of_link] = 2
-            write_segment(folder, numbered(events, shard, 635 * number))
+            numbered(events, shard, 635 * number)
             parts.append(events)
+            if number < 3:
+                write_segment(folder, events)
         with JournalWriter(folder, shard) as writer:
-            events = make_events(50, seed=shard, start=1920)
-            writer.append(numbered(events, shard, 635 * 3))
-            parts.append(events)
+            writer.append(parts[-1])
     return np.concatenate(parts), folder
 
 
@@ -93,6 +94,9 @@ def cases(events: Events) -> Iterator[tuple[dict[str, Any], Any]]:
         target = (events["dst_hi"] == one["src_hi"]) & (events["dst_lo"] == one["src_lo"])
         yield {"flow": Flow(flow_id=int(one["flow_id"]))}, events["flow_id"] == one["flow_id"]
         yield {"flow": Flow(src=text)}, source
+        ends: dict[str, Any] = {name: int(one[name]) for name in ("sport", "dport", "proto")}
+        same = np.logical_and.reduce([events[name] == number for name, number in ends.items()])
+        yield {"flow": Flow(**ends)}, same & (events["ip_version"] != 0)
         yield {"prefix": text}, source | target
     for node in (2, 77):
         hit = (events["node_id"] == node) | (on_path & ((events["path"] == node) & position).any(axis=1))
@@ -105,6 +109,13 @@ def cases(events: Events) -> Iterator[tuple[dict[str, Any], Any]]:
     large = (events["port"] == NO_PORT) & (events["metric"] == Metric.LINK_UTILIZATION)
     yield {"ports": [70_000]}, large & (events["ident"] == 70_000)
     yield {"nodes": [2], "ports": [436_207_616]}, large & (events["ident"] == 436_207_616)
+    many = np.arange(40)
+    hit = np.isin(events["node_id"], many) | (
+        on_path & (np.isin(events["path"], many) & position).any(axis=1)
+    )
+    yield {"nodes": many.tolist()}, hit
+    latency = events["metric"] == Metric.HOP_LATENCY
+    yield {"nodes": [2], "metrics": ["hop_latency"]}, (events["node_id"] == 2) & latency
     yield {"ports": [70_000 - 65_536]}, np.zeros(len(events), bool)
     yield (
         {"kinds": ["loop"], "metrics": ["flow_path"]},
@@ -245,6 +256,40 @@ def test_a_rare_flow_is_one_scan(folder: Path, monkeypatch: pytest.MonkeyPatch) 
             assert statements[0].count("/proc/self/fd/") == 4
             parts = history._source.snapshot(criteria_of(filter)).parts
             assert segments.parts_sql(parts).count("read_parquet") == scans
+
+
+def test_rare_rows_of_a_journal_are_found_with_those_of_segments(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flow has two events in two of a journal's 20 chunks, and one in a segment: they are read by one
+    statement, of the journal only these events. Of a flow that is in all chunks, those of two are.
+    """
+    fetched: list[int] = []
+    search = page.Page.search
+
+    def counted(self: page.Page, snapshot: Any, *more: Any) -> None:
+        fetched.append(sum(part.last + 1 - part.first for part in snapshot.fresh))
+        search(self, snapshot, *more)
+
+    monkeypatch.setattr(page.Page, "search", counted)
+    events = np.zeros(40 * CHUNK, EVENT)
+    events["kind"], events["metric"], events["flow_id"] = Kind.CHANGE, Metric.HOP_LATENCY, 2
+    events["time_ns"] = np.arange(len(events))
+    there = np.array([CHUNK + 3, 25 * CHUNK + 7, 37 * CHUNK])
+    events["flow_id"][there] = 1
+    write_segment(folder, numbered(events, 0, 0)[: 20 * CHUNK])
+    with JournalWriter(folder, 0) as writer:
+        writer.next_sequence = 20 * CHUNK
+        writer.append(events[20 * CHUNK :])
+    with History(folder) as history:
+        for flow, rows, read in (
+            (1, there, [2]),
+            (2, np.setdiff1d(np.arange(len(events)), there), [2 * CHUNK]),
+        ):
+            table = history.events(limit=100, flow=Flow(flow_id=flow))
+            assert table["sequence"].tolist() == rows[::-1][:100].tolist()
+            assert fetched == read
+            fetched.clear()
 
 
 def test_ranges_of_rows_are_those_of_the_parts() -> None:

@@ -27,7 +27,7 @@ from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
 from .reading.event_queries import LOCAL, EventQueries, name_ends, of_records
-from .reading.filters import Filters, Flow, QueueFilters, criteria_of, where
+from .reading.filters import Filters, Flow, QueueFilters, criteria_of, selection, where
 from .reading.long_paths import MAX_RECORDS, add_long_paths
 from .reading.page import Order, Page
 from .reading.source import HistorySource, Sequences, Snapshot
@@ -123,7 +123,7 @@ class History(EventQueries):
 
         For the next page, repeat the call with `after=table.after`.
         """
-        page = Page(order, limit, after)
+        page = Page(order, limit, after, selection(filters))
 
         def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
             def search(batch: Snapshot) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.records import PATH_PART, Kind, Metric
+from ...detect.records import NO_PORT, PATH_PART, Kind, Metric
 from ...wire.address import network
 from ...wire.records import Records
 from ..columns import PORT, quoted
 from ..errors import HistoryError
+from ..files.journal_chunks import Selected
 from ..files.segment_index import (
     EARLIEST,
     LATEST,
@@ -30,6 +31,8 @@ _LOW = 0xFFFFFFFFFFFFFFFF
 _MAX_PLACES = 256
 """Largest number of (node, port) pairs that are looked up in an index. With more, the separate keys of nodes
 and of ports rule out enough chunks."""
+_MAX_COMPARED = 16
+"""Largest number of nodes or ports with which each event of a journal is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,52 @@ def criteria_of(filters: Filters) -> Criteria:
         bool(nodes) and not ports and _with_paths(filters),
         tuple((int(shard), int(first)) for shard, first in (filters.get("since") or {}).items()),
     )
+
+
+def selection(filters: Filters) -> Selected | None:
+    """Which EVENT records may match the filters' nodes, ports and flow, as far as this is known from a few
+    comparisons; None: without filters of these, any.
+    """
+    nodes, ports, flow = filters.get("nodes"), filters.get("ports"), filters.get("flow") or Flow()
+    on_path = not ports and _with_paths(filters)
+    numbers = {name: getattr(flow, name) for name in ("flow_id", "sport", "dport", "proto")}
+    for side, text in (("src", flow.src), ("dst", flow.dst)):
+        first, last = (0, 1) if text is None else _network(text)
+        numbers[f"{side}_lo"] = first & _LOW if first == last else None
+    chosen = [(name, int(number)) for name, number in numbers.items() if number is not None]
+    few_nodes, few_ports = (few if few and len(few) <= _MAX_COMPARED else () for few in (nodes, ports))
+    if not chosen and not few_nodes and not few_ports:
+        return None
+
+    def select(events: Records) -> npt.NDArray[np.bool_]:
+        found = np.ones(len(events), bool)
+        for name, number in chosen:
+            found &= events[name] == number
+        if few_nodes:
+            found &= _has_node(events, few_nodes, on_path)
+        if few_ports:  # an ifIndex may be in `ident`
+            found &= _is_one(events["port"], few_ports) | (events["port"] == NO_PORT)
+        return found
+
+    return select
+
+
+def _is_one(values: npt.NDArray[Any], numbers: Collection[int]) -> npt.NDArray[np.bool_]:
+    """bool [n]: which values are one of few numbers."""
+    found: npt.NDArray[np.bool_] = np.logical_or.reduce([values == int(number) for number in numbers])
+    return found
+
+
+def _has_node(events: Records, nodes: Collection[int], on_path: bool) -> npt.NDArray[np.bool_]:
+    """bool [n]: which EVENT records are of these nodes; or may have one on their path, of which further
+    records may follow.
+    """
+    found = _is_one(events["node_id"], nodes)
+    if on_path:
+        rows = np.flatnonzero((events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP))
+        continues = events["hop_count"][rows] > PATH_PART
+        found[rows] |= continues | _is_one(events["path"][rows], nodes).any(axis=1)
+    return found
 
 
 def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequence[str] = ("shard",)) -> str:

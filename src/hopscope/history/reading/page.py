@@ -15,7 +15,7 @@ from ...wire.records import Records
 from ..columns import COLUMNS, NAMES, named_in
 from ..errors import HistoryError
 from ..files.chunk_files import chunk_files
-from ..files.journal_chunks import JournalPart
+from ..files.journal_chunks import JournalPart, Selected, narrowed
 from ..files.names import SegmentFile
 from ..files.segment_index import CHUNK_EVENTS, ROW, Criteria, Part
 from ..files.segments import files_sql, rows_sql, union_sql
@@ -61,15 +61,18 @@ Keys = npt.NDArray[Any]
 class Page:
     """At most `limit` events (None: all) in an order, after the last event of the previous page.
 
-    First, its rows are searched, in batches of parts. A large batch, or one of journals, is searched only for
-    the keys of rows; these rows are fetched at the end. HistoryError: `after` does not come from a table, or
-    the limit is negative.
+    First, its rows are searched, in batches of parts. A large batch, or one of journals whose events were not
+    selected before, is searched only for the keys of rows; these rows are fetched at the end. `selected`:
+    which events of journals may be rows (None: all). HistoryError: `after` does not come from a table, or the
+    limit is negative.
     """
 
-    def __init__(self, order: Order, limit: int | None, after: str | None) -> None:
+    def __init__(
+        self, order: Order, limit: int | None, after: str | None, selected: Selected | None = None
+    ) -> None:
         if limit is not None and limit < 0:
             raise HistoryError(f"limit: found {limit}, expected 0 or more, or None")
-        self._order = order
+        self._order, self._selected = order, selected
         self._limit = _ALL if limit is None else limit
         self._after = None if after is None else _position(after)
         self._keys: Keys = np.empty(0, _KEY)
@@ -92,8 +95,13 @@ class Page:
         """
         self._keys, self._known = np.empty(0, _KEY), []
         both: list[Part | JournalPart] = [*snapshot.parts, *snapshot.fresh]
-        parts = sorted(both, key=self._best)
-        begin, size = 0, _ALL if self._limit == _ALL else _first_size(parts)
+        parts, begin = sorted(both, key=self._best), 0
+        if self._limit == _ALL:
+            size = _ALL
+        elif self._selected is None or not snapshot.fresh:
+            size = _first_size(parts)
+        else:
+            parts, size = self._searched(parts, snapshot.criteria, self._selected)
         end = size
         while begin < len(parts) and not (begin and self._is_complete(parts[begin])):
             batch, before = parts[begin:end], len(self._keys)
@@ -107,19 +115,39 @@ class Page:
             size = min(max(expected, _LEAST) if expected else _GROWTH * size, _MAX_PARTS)
             end = begin + size if expected else _end(parts, begin + size)
 
+    def _searched(
+        self, parts: list[Part | JournalPart], criteria: Criteria, selected: Selected
+    ) -> tuple[list[Part | JournalPart], int]:
+        """The parts, with those of journals `narrowed`; and the size of the first batch, which has all that
+        were searched, since these have few rows, and parts of segments if more rows are needed.
+        """
+        journals = [part for part in parts if isinstance(part, JournalPart)]
+        chosen = narrowed(journals, criteria, selected, self._limit + 1)
+        known = [part for part in chosen if part.selected is not None]
+        others = [part for part in chosen if part.selected is None]
+        rest: list[Part | JournalPart] = [part for part in parts if isinstance(part, Part)]
+        rest = sorted([*rest, *others], key=self._best)
+        is_full = sum(part.selected or 0 for part in known) > self._limit
+        return [*known, *rest], len(known) + (0 if is_full else _first_size(rest))
+
     def search(self, snapshot: Snapshot, condition: str, cursor: duckdb.DuckDBPyConnection) -> None:
         """Search a batch for rows of the page."""
         if not snapshot.parts and not snapshot.fresh:
             return  # all parts are damaged
         where = f"{condition} AND {self._after_sql()}"
-        if len(snapshot.parts) <= _WIDE and not snapshot.fresh:
+        if len(snapshot.parts) <= _WIDE and all(part.selected is not None for part in snapshot.fresh):
             with chunk_files(snapshot.parts) as (files, others):
                 if files:
                     cursor.execute("SET SESSION parquet_metadata_cache = false")
-                source = files_sql(files, others)
+                selects = [files_sql(files, others)] if snapshot.parts else []
+                if snapshot.fresh:
+                    fresh = replace(snapshot, parts=[])
+                    selects.append(fresh.select(cursor, named_in(NAMES), selected=self._selected))
+                source = " UNION ALL ".join(selects)
                 found = self._read(f"SELECT {_FETCHED} FROM ({source}) WHERE {where}", cursor)
         else:
-            source = snapshot.select(cursor, named_in(f"time, shard, sequence, {where}"), rows=True)
+            names = named_in(f"time, shard, sequence, {where}")
+            source = snapshot.select(cursor, names, selected=self._selected, rows=True)
             found = self._find(f"SELECT * FROM ({source}) WHERE {where}", cursor)
         keys = np.concatenate([self._keys, found])
         keys = keys[
