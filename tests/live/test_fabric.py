@@ -361,6 +361,7 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     for process in namespaces.marked(state.mark_of(NAME)):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
+    eventually(lambda: not any(live.state.running().values()))
     assert f"hopscope fabric down --name {NAME} removes it" in fabric("traffic").stderr
     again = fabric("up", "--http-port", "0", "--adaptive", "shift")
     assert again.returncode == 0, again.stderr
