@@ -262,8 +262,9 @@ def test_good_settings_are_those_that_a_collector_starts_with(run: Run, tmp_path
     assert (status, out) == (2, "")
     assert err.startswith("hopscope: export.pager: kinds: found 'rased', expected one of new_key, ")
     file.write_text("processors = [0, 0]\n")
-    status, out, err = run("config", "check", file)
-    assert (status, out, err) == (2, "", "hopscope: processors: found one twice, expected each once\n")
+    for words in ((), ("--connect",)):
+        status, out, err = run("config", "check", file, *words)
+        assert (status, out, err) == (2, "", "hopscope: processors: found one twice, expected each once\n")
 
 
 def test_a_wrong_store_is_found_before_a_start(run: Run, tmp_path: Path) -> None:

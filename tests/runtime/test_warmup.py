@@ -70,10 +70,19 @@ def test_frames_are_sent_without_further_kernels() -> None:
     assert int(count) > 0
 
 
-def test_the_sink_is_compiled_when_the_decoder_is() -> None:
-    """Each step is in one share; the decoder is the first of one, and the sink, which calls it, the last of
-    another.
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 100])
+def test_the_sink_is_compiled_after_the_decoder(count: int) -> None:
+    """Each step is in one share, and the sink, which calls the decoder, follows it in the same process. The
+    longest share is at most twice as long as if all were equal, or as both steps together.
     """
-    one, other = _shares(list(STEPS), 2)
-    assert sorted(one + other) == sorted(STEPS)
-    assert (one[0], other[-1]) == ("decoder", "sink")
+    shares = _shares(list(STEPS), count)
+    assert sorted(step for share in shares for step in share) == sorted(STEPS)
+    assert shares[0][:2] == ["decoder", "sink"]
+    lengths = [sum(STEPS[step][0] for step in share) for share in shares]
+    both = STEPS["decoder"][0] + STEPS["sink"][0]
+    assert 0 < max(lengths) <= max(2 * sum(lengths) / count, both)
+
+
+def test_steps_without_the_decoder_are_shared() -> None:
+    """If the decoder is compiled already, the sink is a step like any other."""
+    assert _shares(["sink", "files"], 2) == [["sink"], ["files"]]

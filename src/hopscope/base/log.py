@@ -131,9 +131,8 @@ def configure(stream: TextIO | None = None, *, level: str = "info", form: str = 
     if _LIBRARIES not in root.handlers:
         root.addHandler(_LIBRARIES)
     root.setLevel(logging.INFO if level == "debug" else logging.WARNING)
-    logging.getLogger("httpx").setLevel(
-        logging.WARNING
-    )  # it logs addresses, and that of a webhook is a secret
+    # httpx logs addresses, and that of a webhook is a secret
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     text = stream.isatty() if form == "auto" else form == "text"
     _PROCESSORS[:] = [
         _AtLeast(level),

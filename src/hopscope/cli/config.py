@@ -59,8 +59,8 @@ def check(
     from ..runtime.supervisor.requirements import check_requirements
 
     loaded = SettingsOptions(config=file).loaded()
+    check_processors(loaded.settings)
     if not connect:
-        check_processors(loaded.settings)
         check_requirements(loaded.settings)
         print(f"{loaded.file or 'defaults'}: good")
         return

@@ -2,8 +2,9 @@
 
 A worker states a horizon: no report in its later batches was received before it. Reports up to the lowest
 horizon are complete, and are merged by receive time; reports of the same time are in the order of the
-workers. A worker that hangs or restarts has an old horizon: the others wait for it for at most `WAIT_NS`, or
-until their queues are half full. Its own reports are merged when they arrive: late, but none is lost.
+workers. The horizon of a worker that waits for its sockets follows the clock. A worker that hangs or restarts
+has an old horizon: the others wait for it for at most `WAIT_NS`, or until their queues are half full. Its own
+reports are merged when they arrive: late, but none is lost.
 """
 
 from __future__ import annotations

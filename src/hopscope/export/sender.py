@@ -159,9 +159,9 @@ class Sender(DeliveryThread[Destination]):
     def _failed(self, error: Exception) -> None:
         """Open history again after a failure, so that events deleted meanwhile are noticed and counted."""
         super()._failed(error)
-        self._follower.close()
-        self._follower = EventFollower(self._folder)  # the old one may hold deleted files open
+        before, self._follower = self._follower, EventFollower(self._folder)
         with suppress(Exception):  # the next turn raises it
+            before.close()  # it may hold deleted files open
             for shard in () if self._positions.is_new else self._follower.shards():
                 if shard not in self._known:
                     self._check(shard)

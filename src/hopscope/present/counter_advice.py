@@ -17,13 +17,19 @@ TABLES: Mapping[str, tuple[str, str]] = {
 }
 """What the counters of a collector's tables count, and what to do when they rise."""
 LABEL_TABLES: Mapping[str, tuple[str, str]] = {
-    "label_table_full_total": ("labels of ports without room in the table", "shorten label.allow"),
-    "label_evicted_ports_total": ("ports with labels that made room for others", "shorten label.allow"),
+    "label_table_full_total": (
+        "labels of ports without room in the table",
+        "allow fewer sources in label.allow",
+    ),
+    "label_evicted_ports_total": (
+        "ports with labels that made room for others",
+        "allow fewer sources in label.allow",
+    ),
 }
 """What the counters of tables of labels count, and what to do."""
 ADVICE: Mapping[str, str] = {
-    "lost_reports": "what exceeds the other losses was lost in the network or never sent: /api/v0/sources "
-    "lists the sources",
+    "lost_reports": "those that the other losses do not explain were lost in the network, or never sent: "
+    "/api/v0/sources shows which source",
     "kernel_drops_total": "raise net.core.rmem_max and listen.receive_buffer_bytes (of a ring: ring_bytes), "
     "or listen.workers",
     "denied_frames_total": "add the source to listen.allow, or stop it",
@@ -35,7 +41,7 @@ ADVICE: Mapping[str, str] = {
     "journal_lost_events_total": "free space on the disk of the data folder, or use a faster one",
     "label_kernel_drops_total": "raise net.core.rmem_max",
     "label_denied_total": "add the source to label.allow, or stop it",
-    "label_table_full_total": "shorten label.allow",
+    "label_table_full_total": "allow fewer sources in label.allow",
 }
 """What to do when a counter of losses rises."""
 WARNINGS: Mapping[str, tuple[str, str]] = {

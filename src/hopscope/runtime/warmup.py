@@ -132,13 +132,16 @@ def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> Non
 def _shares(steps: Sequence[str], count: int) -> list[list[str]]:
     """Steps by process: the longest first, each to the process with the least work.
 
-    The sink is the last step of its process, because it calls the decoder's kernel, which another process
-    compiles meanwhile: two processes that begin with these two steps both compile it, as neither finds it.
+    The sink calls the decoder's kernel, so the process that compiles the decoder compiles the sink next: two
+    processes that work on these two steps at the same time would both compile it.
     """
     shares: list[list[str]] = [[] for _ in range(min(count, len(steps)))]
+    if after_decoder := {"decoder", "sink"} <= set(steps):
+        shares[0] += "decoder", "sink"
     for step in sorted(steps, key=lambda step: -STEPS[step][0]):
-        min(shares, key=lambda share: sum(STEPS[name][0] for name in share)).append(step)
-    return [sorted(share, key="sink".__eq__) for share in shares]
+        if not (after_decoder and step in shares[0]):
+            min(shares, key=lambda share: sum(STEPS[name][0] for name in share)).append(step)
+    return [share for share in shares if share]
 
 
 def _follow(

@@ -238,7 +238,7 @@ def sql(
             f"--output {output}: expected a name such as {output.stem}.parquet; `--format csv` prints CSV"
         )
     if output is not None and form is not Format.TABLE:
-        raise HopscopeError(f"--output writes Parquet, whatever the format: leave out --format {form}")
+        raise HopscopeError("--output always writes Parquet: leave out --format or --json")
     if output is not None and source.scope is Scope.CLUSTER:
         raise HopscopeError("--output writes the history of one member: leave out --scope cluster")
     answer = Answer(limit or (SQL_ROWS if output is None else PARQUET_ROWS), form)
