@@ -102,7 +102,8 @@ class Browser:
 
     def click(self, selector: str, text: str = "") -> None:
         """Click a visible element with the mouse, as a person does, once it is there and stands still; once
-        more if it moved away just then, as when a banner appears above it.
+        more if it moved away just then, as when a banner appears above it, unless another such element took
+        its place: rows of a table move down while it is live.
         """
         place = f"""(async () => {{
           const e = ({_VISIBLE})({json.dumps(selector)}, {json.dumps(text)});
@@ -120,7 +121,14 @@ class Browser:
           const there = document.elementFromPoint(...now);
           if (!holds(there)) return null;
           window.missed = true;  // if it moves meanwhile, the click is one of what holds the two
-          const look = ({{target}}) => {{ window.missed = target !== there && !e.contains(target); }};
+          const text = {json.dumps(text)};
+          const such = (target) => {{
+            const other = target.closest({json.dumps(selector)});
+            return other && (other.innerText ?? "").includes(text);
+          }};
+          const look = ({{target}}) => {{
+            window.missed = target !== there && !e.contains(target) && !such(target);
+          }};
           addEventListener("click", look, {{capture: true, once: true}});
           return now;
         }})()"""
