@@ -94,6 +94,10 @@ def test_the_one_bit_form_with_a_real_redis(tool: Callable[..., str], redis_clie
         row = live.parts.ports.index(dead)
         with traffic(live):
             eventually(lambda: redis_client.scard("live:label:ports") == len(names))
+            label = (
+                f"live:label:port:{dead.node}:{dead.number}"  # the controller knows ports that have labelled
+            )
+            eventually(lambda: int(redis_client.hget(label, "labels")) > 0)
             told = fabric("loss", "spine-0", "1", "1")
             assert told.returncode == 0, told.stderr
 
