@@ -39,7 +39,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events["src_lo"][flow], events["dst_lo"][flow] = 0xFFFF_0A00_0001, 0xFFFF_0A00_0102
     events["sport"][flow], events["dport"][flow] = 4000, 53
     events["src_lo"][3] = 0xFFFF_C000_0201
-    with JournalWriter(folder, 0) as writer:
+    with JournalWriter(folder, 0, fsync_seconds=0) as writer:
         writer.append(events[:1])
         writer.rotate()
         archive_once(folder, HistorySettings())

@@ -239,7 +239,7 @@ def test_what_retention_deleted_is_counted(tmp_path: Path) -> None:
 
 def test_what_is_deleted_while_a_destination_is_away_is_counted_then(tmp_path: Path, said: list[str]) -> None:
     """Not only when it is back; the log says so once, and nothing is counted twice."""
-    with JournalWriter(tmp_path, 0) as writer:
+    with JournalWriter(tmp_path, 0, fsync_seconds=0) as writer:
         rig = Rig(tmp_path, batch_events=10)
         rig.destination.away = True
         for start in (0, 10, 20):

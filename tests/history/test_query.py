@@ -43,7 +43,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory, make_events: Callable[..., 
     folder = tmp_path_factory.mktemp("data")
     parts = []
     for shard in (0, 5):
-        with JournalWriter(folder, shard) as writer:
+        with JournalWriter(folder, shard, fsync_seconds=0) as writer:
             for i in range(3):
                 events = make_events(1500, seed=shard + i, start=1500 * i)
                 writer.append(events)
@@ -539,7 +539,7 @@ def test_a_growing_journal_equals_brute_force(
     long["hop"], long["hop_count"] = [0, 8, 16], 19
     long["path"] = np.arange(24).reshape(3, 8)
     every = np.empty(0, EVENT)
-    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+    with JournalWriter(tmp_path, 0, fsync_seconds=0) as writer, History(tmp_path) as history:
         for turn, count in enumerate((1, 47, 1, 49, 150, 251)):
             events = make_events(count, seed=turn, start=len(every))
             events = np.concatenate([events[~is_further(events) & (events["hop_count"] <= 8)], long])

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.e2e
 def history(tmp_path_factory: pytest.TempPathFactory, make_events: Callable[..., Any]) -> Iterator[History]:
     """1,000 events in a segment and 500 in a journal, in a folder with a quote in its name."""
     folder = tmp_path_factory.mktemp("da'ta")
-    with JournalWriter(folder, 0) as writer:
+    with JournalWriter(folder, 0, fsync_seconds=0) as writer:
         writer.append(make_events(1000))
         writer.rotate()
         archive_once(folder, HistorySettings())

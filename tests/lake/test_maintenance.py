@@ -35,7 +35,7 @@ class Member:
 
     def __init__(self, settings: LakeSettings, folder: Path, name: str = "c1") -> None:
         self.folder = folder
-        self.journal = JournalWriter(folder, 0)
+        self.journal = JournalWriter(folder, 0, fsync_seconds=0)
         self.writer = LakeWriter(settings, folder, name, f"{name}-first")
 
     def write(self, *counts: int, days_ago: float = 0) -> None:

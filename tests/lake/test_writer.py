@@ -134,7 +134,7 @@ def _archived(folder: Path, count: int) -> bool:
 def test_what_is_not_in_the_lake_does_not_age(local: LakeSettings, tmp_path: Path) -> None:
     """Old segments go once the lake has them; what it lacks goes only for want of room, and is counted."""
     folder = tmp_path / "data"
-    with JournalWriter(folder, 0) as journal:
+    with JournalWriter(folder, 0, fsync_seconds=0) as journal:
         for count in (1, 2, 3):
             journal.append(recent(50))
             journal.rotate()

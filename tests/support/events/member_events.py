@@ -76,7 +76,7 @@ class Member:
     def write(self) -> None:
         """Its history: segments, and newer events in journals."""
         for shard, events in self.shards.items():
-            with JournalWriter(self.folder, shard) as writer:
+            with JournalWriter(self.folder, shard, fsync_seconds=0) as writer:
                 for part, events_of_part in enumerate(np.array_split(events, 3)):
                     writer.append(events_of_part)
                     writer.rotate()
