@@ -133,7 +133,7 @@ def test_sql_writes_parquet(data: Path, tmp_path: Path) -> None:
         (("bursts", "--sort", "size"), "--sort size: expected start, peak or duration"),
         (("bursts", "--min-duration", "long"), "--min-duration: expected a time such as 500us"),
         (("sql", "SELECT 1", "-o", "a.csv"), "--output a.csv: expected a name such as a.parquet"),
-        (("sql", "SELECT 1", "-o", "a.parquet", "--json"), "leave out --format json"),
+        (("sql", "SELECT 1", "-o", "a.parquet", "--json"), "leave out --format or --json"),
         (("sql", "SELECT 1", "-o", "a.parquet", "--scope", "cluster"), "leave out --scope cluster"),
         (("sql", "SELECT 1", "-o", "/nowhere/a.parquet"), "/nowhere/a.parquet: cannot be written"),
     ],
