@@ -78,11 +78,16 @@ class _Library(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = " ".join(record.getMessage().split())
         if record.exc_info and (error := record.exc_info[1]):
-            place = raised_at(error)
-            text += f": {described(error)}{place and f' ({place})'}"
+            text += f": {with_place(error)}"
         level = logging.getLevelName(record.levelno).lower()
         log = getattr(logger(record.name), level, logger(record.name).warning)
         log(text[:MAX_LIBRARY_TEXT], repeats=_NUMBER.sub("0", str(record.msg)))  # asyncio's have times
+
+
+def with_place(error: BaseException) -> str:
+    """The message of an error, and where it was raised, if that is known."""
+    place = raised_at(error)
+    return f"{described(error)} ({place})" if place else described(error)
 
 
 def raised_at(error: BaseException) -> str:

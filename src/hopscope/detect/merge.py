@@ -53,8 +53,8 @@ class Merge:
         processed from then on. `everything`: do not wait for any worker.
         """
         until = CLOSED if everything else self._complete(now_ns)
-        found = [_segments(queue, until) for queue in self._queues if len(queue)]
-        segments = list(heapq.merge(*found, key=attrgetter("first_ns"))) if found else []
+        found = (_segments(queue, until) for queue in self._queues if len(queue))
+        segments = list(heapq.merge(*found, key=attrgetter("first_ns")))
         at = 0
         while at < len(segments):
             stop, ordered = _run(segments, at)

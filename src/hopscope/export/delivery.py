@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from ..base.deadline import jittered
 from ..base.errors import HopscopeError, described
-from ..base.log import logger, raised_at
+from ..base.log import logger, with_place
 from .counters import DestinationRow
 from .destination import AnyDestination, DeliveryError
 
@@ -165,9 +165,8 @@ class DeliveryThread(ABC, Generic[To]):
 
     def _failed(self, error: Exception) -> None:
         """Note a failure; the retry uses a new connection."""
-        reason = described(error)
-        if not isinstance(error, HopscopeError | OSError):  # a defect: say where
-            reason += f" ({raised_at(error)})"
+        expected = isinstance(error, HopscopeError | OSError)
+        reason = described(error) if expected else with_place(error)
         if self.row.ok:
             self._log.warning("not delivered", to=self.row.place, reason=reason)
         self.row.healthy(False, reason)

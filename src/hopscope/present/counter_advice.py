@@ -41,7 +41,7 @@ ADVICE: Mapping[str, str] = {
     "journal_lost_events_total": "free space on the disk of the data folder, or use a faster one",
     "label_kernel_drops_total": "raise net.core.rmem_max",
     "label_denied_total": "add the source to label.allow, or stop it",
-    "label_table_full_total": "allow fewer sources in label.allow",
+    "label_table_full_total": LABEL_TABLES["label_table_full_total"][1],
 }
 """What to do when a counter of losses rises."""
 WARNINGS: Mapping[str, tuple[str, str]] = {

@@ -263,10 +263,6 @@ class Sink(Mode):
         made.open()
         return made
 
-    def evidence_bytes(self) -> int:
-        """Size of the copies of evidence in the data folder."""
-        return self.settings.history.evidence_bytes * (1 if self.has_detector else self.settings.workers)
-
     def _shard_bytes(self) -> int:
         """Includes the rings of sink events and evicted flows."""
         from ...detect.sink.records import EVICTED, SINK_EVENT

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...base import log
-from ...base.errors import HopscopeError, described
+from ...base.errors import HopscopeError
 from ..pipeline.mode import mode_of
 from .child import Child
 from .processors import pin
@@ -172,6 +172,6 @@ def run(role: str, channel: socket.socket) -> int:
     except Exception as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
-        child.report(error=f"{described(error)} ({log.raised_at(error)})")
+        child.report(error=log.with_place(error))
         return 1
     return 0
