@@ -65,7 +65,7 @@ def values(folder: Path) -> list[int]:
 
 
 def test_a_copy_under_the_lock_lacks_nothing(tmp_path: Path) -> None:
-    """The backup in docs/guides/operate.md: while it has the archive's lock, no journal becomes a segment
+    """The backup in docs/guides/data-folder.md: while it has the archive's lock, no journal becomes a segment
     and none are merged, so the order in which folders are copied does not matter.
     """
     data, copy = tmp_path / "data", tmp_path / "copy"
