@@ -125,7 +125,9 @@ def test_everything_is_every_file_of_the_project(project: Path, name: str) -> No
     other.write_text("")
     before = key(project, end_to_end=True)
     assert key(project, "tests/room/test_other.py", end_to_end=True) != before
-    for made in ("dist/wheel", "build/site.html", ".git/index", "src/hopscope/__pycache__/unused.pyc"):
+    made_files = ("src/hopscope/label.bpf.o", "src/hopscope/label.bpf-12ab.o.tmp", "src/hopscope/a.o.12.part")
+    made_below = ("dist/wheel", "build/site.html", ".git/index", "src/hopscope/__pycache__/unused.pyc")
+    for made in (*made_files, *made_below):
         (project / made).parent.mkdir(parents=True, exist_ok=True)
         (project / made).write_text("made")
     assert key(project, end_to_end=True) == before

@@ -164,7 +164,8 @@ def test_a_page_in_another_network_namespace(collector: Running) -> None:
             collector.folder.write_owner(listen=["udp://127.0.0.1:1"], api=url, pid=process.pid)
             status, found = examined(collector.folder.path)
             assert (status, found[url]["verdict"]) == (0, "advice")
-            assert found[url]["advice"] == f"nsenter --net={namespace} hopscope doctor"
+            advice = f"nsenter --net={namespace} hopscope doctor --data {collector.folder.path}"
+            assert found[url]["advice"] == advice
             collector.folder.write_owner(listen=["udp://127.0.0.1:1"], api=url, pid=os.getpid())
             assert examined(collector.folder.path)[1][url]["verdict"] == "bad"
         finally:

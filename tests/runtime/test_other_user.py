@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -130,6 +131,26 @@ def test_the_collector_of_another_user_is_no_collector_that_does_not_run() -> No
                 asked = as_user([*command, *words.split(), "--data", str(data)], home)
                 done = subprocess.run(asked, cwd=home, capture_output=True, text=True, check=False)
                 assert (done.returncode, done.stdout, done.stderr) == (2, "", said), (oct(mode), words)
+
+
+def test_commands_that_may_not_open_a_data_folder_say_who_may() -> None:
+    """The folder is closed, or a file in it is: the error names what is closed, and its owner."""
+    with home_of_user() as home:
+        data = home / "data"
+        data.mkdir(mode=0o700)
+        (data / "console.sqlite").touch(mode=0o600)
+        for each in (data / "console.sqlite", data):
+            os.chown(each, OTHER, OTHER)
+        for words in ("query events", "query bursts", "query sql 'SELECT 1'", "direct list", "users list"):
+            command = [sys.executable, "-m", "hopscope", *shlex.split(words), "--data", str(data)]
+            done = subprocess.run(
+                as_user(command, home), cwd=home, capture_output=True, text=True, check=False
+            )
+            error = done.stderr
+            assert done.returncode == 2, error
+            assert error.startswith(f"hopscope: {data}"), (words, error)
+            said = f"; {data} belongs to '#{OTHER}': run the command by `sudo -u '#{OTHER}'`\n"
+            assert error.endswith(said), (words, error)
 
 
 def test_a_full_disk_is_found(tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "workers = 2",
             "workers: no such setting; did you mean listen[].workers or direct.translator.workers?",
         ),
+        ("[alerts]", "alerts: no such setting; `hopscope config show` lists them"),
         ("[serve]\nflow_rows = 1", "serve.flow_rows: no such setting; did you mean detect.flow_rows?"),
         ("[[listen]]\nflow_rows = 1", "listen[0].flow_rows: no such setting; did you mean detect.flow_rows?"),
         ("[switch]\nnode_id = 7", "switch: no such setting; a file with [switch] is for `hopscope switch`: "),

@@ -39,6 +39,8 @@ _DOTTED = re.compile(r"[\w.]+")
 _HOMES = ("src/", "tests/", "bench/")
 _MADE = {"build", "dist", "out", "__pycache__"}
 """Folders that hold no sources, besides hidden ones."""
+_MADE_FILES = (".o", ".part", ".tmp")
+"""Ends of names of files that are made from sources; some are gone a moment later."""
 _SYSTEM = Path("/var/lib/dpkg/status")
 """Changes when a tool is installed, upgraded or removed."""
 
@@ -144,7 +146,7 @@ def _sources(folder: str, prefix: str) -> Iterator[str]:
         if entry.is_dir():
             if entry.name[0] != "." and entry.name not in _MADE:
                 yield from _sources(entry.path, f"{prefix}{entry.name}/")
-        elif entry.is_file():
+        elif entry.is_file() and not entry.name.endswith(_MADE_FILES):
             yield prefix + entry.name
 
 

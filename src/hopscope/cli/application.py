@@ -139,7 +139,7 @@ def run() -> None:
     try:
         build()(prog_name="hopscope")
     except HopscopeError as error:
-        _end(str(error), error.status)
+        _end(_with_advice(str(error), error.__cause__), error.status)
     except OSError as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
@@ -156,12 +156,21 @@ def _described(error: OSError) -> str:
     """The error in one line."""
     reason = error.strerror or str(error)
     if error.filename is not None:
-        return f"{error.filename}: {reason}"
+        return _with_advice(f"{error.filename}: {reason}", error)
     try:
         Path.cwd()
     except FileNotFoundError:
         return "the current folder was deleted: change to another one"
     return reason
+
+
+def _with_advice(text: str, cause: BaseException | None) -> str:
+    """The text of an error; if this user may not open a file, it says who may."""
+    if not isinstance(cause, PermissionError) or not isinstance(cause.filename, (str, Path)):
+        return text
+    from ..runtime.checks.other_user import who_may
+
+    return "; ".join(filter(None, (text, who_may(Path(cause.filename).absolute()))))
 
 
 def _lacks_memory(error: Exception) -> bool:

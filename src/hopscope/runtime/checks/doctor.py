@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import ssl
 import time
@@ -65,7 +66,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
         yield _of(part, Verdict.ADVICE)
     yield from map(_of, (*readiness.detector(state), *readiness.exports(folder)))
     if owner.get("api"):
-        yield _page(str(owner["api"]), owner.get("pid"))
+        yield _page(str(owner["api"]), owner.get("pid"), folder)
     if any(str(each).partition(":")[0] in ("udp", "sflow", "ipfix") for each in owner.get("listen", ())):
         yield from receive_buffer(settings)
     yield _shared_memory(folder)
@@ -169,7 +170,7 @@ def _evidence(folder: Path) -> Iterator[Finding]:
         yield Finding("evidence", f"{size(free)} free, {size(needed)} needed", Verdict.ADVICE, NO_EVIDENCE)
 
 
-def _page(url: str, process: object) -> Finding:
+def _page(url: str, process: object, folder: Path) -> Finding:
     """Whether the page of a process answers. Its certificate is not checked: it holds the name that browsers
     use.
     """
@@ -182,9 +183,9 @@ def _page(url: str, process: object) -> Finding:
         reason = getattr(error, "reason", error)
         if _in_other_network(process):
             found = "not reachable from this network namespace"
-            return Finding(
-                url, found, Verdict.ADVICE, f"nsenter --net=/proc/{process}/ns/net hopscope doctor"
-            )
+            there = f"nsenter --net=/proc/{process}/ns/net"
+            advice = f"{there} hopscope doctor --data {shlex.quote(str(folder))}"
+            return Finding(url, found, Verdict.ADVICE, advice)
         return Finding(url, f"no answer: {reason}", Verdict.BAD, "see the log of the process `serve`")
     return Finding(url, f"answers in {1000 * (time.monotonic() - begin):.0f} ms")
 

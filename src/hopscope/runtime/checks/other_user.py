@@ -32,6 +32,14 @@ def may_have(secret: str, data: Path) -> str:
     return ""
 
 
+def who_may(path: Path) -> str:
+    """As whom to run a command that may not open this file or folder; empty: its owner would not help."""
+    place = _closed(path)
+    if place is None or not (who := other_owner(place)):
+        return ""
+    return f"{place} belongs to {who}: run the command by `sudo -u {who}`"
+
+
 def other_owner(path: Path) -> str:
     """The owner of a file or folder, as for `sudo -u`; empty: this user, or it does not exist."""
     import pwd

@@ -97,9 +97,13 @@ def expected(item: Mapping[str, Any]) -> str:
     return text.removeprefix("Value error, ").replace("Input should be", "expected")
 
 
+_NEAR = 0.72
+"""Similarity (difflib) from which a name may be meant: `alerts` and `dialects` have 0.71."""
+
+
 def did_you_mean(name: str, names: Iterable[str], origin: str = "", above: str = "") -> str:
     """The end of a line about an unknown name, as `spelled_in` writes it."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=_NEAR)
     return f"; did you mean {spelled_in(close[0], origin, above)}?" if close else ""
 
 
