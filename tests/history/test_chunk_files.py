@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import duckdb
@@ -69,6 +71,58 @@ def test_a_file_has_the_rows_of_its_chunks(segment: SegmentFile, chunks: tuple[i
             assert connection.execute(found).fetchall() == [each for each in rows if each[3] == (row[3] or 0)]
 
 
+def test_a_file_that_had_other_chunks_has_only_its_own(segment: SegmentFile) -> None:
+    """The memory of a file serves the next one, whatever was in it; two at a time have their own."""
+    with connect(2**28, threads=1) as connection:
+        connection.execute("SET parquet_metadata_cache = false")
+
+        def sequences(file: SegmentFile) -> list[int]:
+            found = connection.execute(f"SELECT sequence FROM read_parquet('{file.path}') ORDER BY sequence")
+            return [sequence for (sequence,) in found.fetchall()]
+
+        expected = {}
+        for chunk in (3, 20, 0):
+            rows = f"{ROW} // {CHUNK} = {chunk}"
+            source = f"read_parquet('{segment.path}', file_row_number = true)"
+            found = connection.execute(f"SELECT sequence FROM {source} WHERE {rows} ORDER BY sequence")
+            expected[chunk] = [sequence for (sequence,) in found.fetchall()]
+        with chunk_files(chunks_of(segment, *range(8))):
+            pass
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for chunk in (3, 20, 0):
+            with chunk_files(chunks_of(segment, chunk)) as ((file,), _):
+                assert sequences(file) == expected[chunk]
+                with chunk_files(chunks_of(segment, 20)) as ((other,), _):
+                    assert (sequences(other), sequences(file)) == (expected[20], expected[chunk])
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+def test_a_forked_process_has_files_of_its_own(segment: SegmentFile) -> None:
+    """Its parent writes to those that it keeps."""
+    with chunk_files(chunks_of(segment, 1)):
+        pass
+    assert module._SPARE
+    child = os.fork()
+    if not child:
+        os._exit(len(module._SPARE))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_little_memory_is_kept(segment: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many files, none of which is large."""
+    monkeypatch.setattr(module, "_MAX_SPARE", 2)
+    monkeypatch.setattr(module, "_SPARE", [])
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(chunk_files(chunks_of(segment, 1)))
+    assert len(module._SPARE) == 2
+    monkeypatch.setattr(module, "_MAX_SPARE_BYTES", 0)
+    with chunk_files(chunks_of(segment, 1)):
+        assert len(module._SPARE) == 1
+    assert len(module._SPARE) == 1
+    os.close(module._SPARE.pop())
+
+
 def test_what_is_no_few_chunks_is_read_from_segments(segment: SegmentFile) -> None:
     """Parts that are ranges of sequences, most chunks of a segment, and those of a segment that is gone."""
     gone = SegmentFile(0, 0, ROWS - 1, segment.path.with_name("gone.parquet"))
@@ -84,6 +138,8 @@ def test_a_damaged_footer_is_left_to_duckdb(segment: SegmentFile) -> None:
     """
     whole = segment.path.read_bytes()
     length = int.from_bytes(whole[-8:-4], "little")
+    with chunk_files(chunks_of(segment, 2)):
+        pass  # its file is kept
     before, random_ = len(list(Path("/proc/self/fd").iterdir())), random.Random(1)
     with connect(2**28, threads=1) as connection:
         connection.execute("SET parquet_metadata_cache = false")

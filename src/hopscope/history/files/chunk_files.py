@@ -24,6 +24,9 @@ _MAX_SHARE = 2
 """At most one of so many chunks of a segment is copied; if more are needed, DuckDB reads the segment."""
 _MAX_FOOTERS = 100
 """Number of segments whose footers are kept, 0.13 MB each."""
+_SPARE: list[int] = []
+"""Files in memory for the next page: copying into pages that exist takes 37 us a chunk instead of 160."""
+_MAX_SPARE, _MAX_SPARE_BYTES = 8, 4 << 20
 _MAGIC = b"PAR1"
 _NUMBER = rb"([\x80-\xff]*[\x00-\x7f])"
 """A number in Thrift's compact protocol."""
@@ -50,6 +53,9 @@ class _Footer:
         return footer + len(footer).to_bytes(4, "little") + _MAGIC
 
 
+os.register_at_fork(after_in_child=_SPARE.clear)  # the parent writes to them
+
+
 @contextmanager
 def chunk_files(parts: Sequence[Part]) -> Iterator[tuple[list[SegmentFile], list[Part]]]:
     """Files in memory with the chunks of these parts, one for each segment of which few chunks are needed,
@@ -69,7 +75,7 @@ def chunk_files(parts: Sequence[Part]) -> Iterator[tuple[list[SegmentFile], list
             begins = sorted(part.begin for part in chosen if part.begin is not None)
             if len(begins) == len(chosen) and len(chosen) * _MAX_SHARE * CHUNK_EVENTS <= _rows(segment):
                 try:
-                    files.append(os.memfd_create(segment.path.name))
+                    files.append(_file())
                     name = Path(f"/proc/self/fd/{files[-1]}")
                     if _copy(segment, [begin // CHUNK_EVENTS for begin in begins], files[-1]):
                         name.stat()
@@ -88,7 +94,23 @@ def chunk_files(parts: Sequence[Part]) -> Iterator[tuple[list[SegmentFile], list
         raise type(error)(text) from error
     finally:
         for file in files:
-            os.close(file)
+            _keep(file)
+
+
+def _file() -> int:
+    """A file in memory, which may have content."""
+    try:
+        return _SPARE.pop()
+    except IndexError:
+        return os.memfd_create("hopscope-chunks")
+
+
+def _keep(file: int) -> None:
+    """Keep the memory of a file for the next one, unless it is large, or enough are kept."""
+    if len(_SPARE) < _MAX_SPARE and os.fstat(file).st_blocks * 512 <= _MAX_SPARE_BYTES:
+        _SPARE.append(file)
+    else:
+        os.close(file)
 
 
 def _rows(segment: SegmentFile) -> int:
@@ -113,7 +135,7 @@ def _copy(segment: SegmentFile, chunks: Sequence[int], target: int) -> bool:
                 if not copied:
                     return False
                 begin += copied
-        os.pwrite(target, footer.of(chunks), footer.begin)
+        os.ftruncate(target, footer.begin + os.pwrite(target, footer.of(chunks), footer.begin))
     return True
 
 
