@@ -185,5 +185,5 @@ def test_doctor_of_a_folder_of_another_user() -> None:
         "verdict": "bad",
         "what": "collector",
         "found": f"{home / 'data'}: Permission denied",
-        "advice": f"run it as its user: `sudo -u '#{OTHER}' hopscope doctor`",
+        "advice": f"run it as its user: `sudo -u '#{OTHER}' hopscope doctor --data {home / 'data'}`",
     }

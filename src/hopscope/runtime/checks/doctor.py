@@ -43,7 +43,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     """
     folder = settings.data
     if (who := other_owner(folder)) and not os.access(folder, os.R_OK | os.X_OK):
-        advice = f"run it as its user: `sudo -u {who} hopscope doctor`"
+        advice = f"run it as its user: `sudo -u {who} {_doctor_of(folder)}`"
         yield Finding("collector", f"{folder}: Permission denied", Verdict.BAD, advice)
         return
     state = CollectorState(folder, fresh_seconds=0)
@@ -170,6 +170,10 @@ def _evidence(folder: Path) -> Iterator[Finding]:
         yield Finding("evidence", f"{size(free)} free, {size(needed)} needed", Verdict.ADVICE, NO_EVIDENCE)
 
 
+def _doctor_of(folder: Path) -> str:
+    return f"hopscope doctor --data {shlex.quote(str(folder))}"
+
+
 def _page(url: str, process: object, folder: Path) -> Finding:
     """Whether the page of a process answers. Its certificate is not checked: it holds the name that browsers
     use.
@@ -183,8 +187,7 @@ def _page(url: str, process: object, folder: Path) -> Finding:
         reason = getattr(error, "reason", error)
         if _in_other_network(process):
             found = "not reachable from this network namespace"
-            there = f"nsenter --net=/proc/{process}/ns/net"
-            advice = f"{there} hopscope doctor --data {shlex.quote(str(folder))}"
+            advice = f"nsenter --net=/proc/{process}/ns/net {_doctor_of(folder)}"
             return Finding(url, found, Verdict.ADVICE, advice)
         return Finding(url, f"no answer: {reason}", Verdict.BAD, "see the log of the process `serve`")
     return Finding(url, f"answers in {1000 * (time.monotonic() - begin):.0f} ms")
