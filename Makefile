@@ -19,12 +19,12 @@ UNIT_1 = $(addprefix tests/,cli compliance lake wire) $(wildcard tests/test_*.py
 
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 
-LANES = kernels checked unit-2 e2e-4 e2e-1 e2e-3 unit-1 e2e-2 installed unit-3 types lint
+LANES = kernels checked unit-2 e2e-4 e2e-1 e2e-3 unit-1 e2e-2 installed types lint
 # in the order in which they begin: what takes long first.  Those with CALM compute, and fill the time in which the
 # others wait.  Each lane imports packages and loads kernels once more, for 3 to 6 s of a processor
 
 .DEFAULT_GOAL := help
-.PHONY: help venv pictures install-locked lock lowest kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 e2e-4 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
+.PHONY: help venv pictures install-locked lock lowest kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 e2e-4 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -66,16 +66,13 @@ types: $(STAMP) ## Check types
 pictures: kernels ## Write the pictures of the console into docs/images
 	PICTURES=docs/images $(PYTEST) --basetemp=/tmp/hopscope-pictures tests/console/test_pictures.py
 
-unit: unit-1 unit-2 unit-3 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
+unit: unit-1 unit-2 ## Run unit and compliance tests, but those of rooms whose kernels write state, which `checked` runs (ALL=1: these too)
 unit-1: kernels
 	@echo "== $@"
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(UNIT_1)
 unit-2: kernels
 	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(UNIT_1) $(STATEFUL))
-unit-3: kernels
-	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel $(if $(ALL),,and not kernel)" $(STATEFUL)
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(UNIT_1) $(if $(ALL),,$(STATEFUL)))
 
 e2e: e2e-1 e2e-2 e2e-3 e2e-4 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
@@ -92,9 +89,9 @@ e2e-4: kernels
 	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | \
 		grep -Ev "^tests/(e2e|live|cli|test_)$$(printf '|^%s/' $(CLUSTERS))" | sort)
 
-checked: $(STAMP) ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
+checked: $(STAMP) ## Run tests of rooms whose kernels write state, with bounds checks; tests/wire/test_plain.py does that for wire's
 	@echo "== $@"
-	$(CHECKED) $(PYTEST) $(REUSE) -m "kernel and not e2e" $(STATEFUL)
+	$(CHECKED) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(STATEFUL)
 
 check: $(STAMP) ## Style, types, and quick tests of what has changed: under a minute
 	$(MAKE) --jobs=2 --output-sync=target lint types quick
