@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,23 @@ def test_servers_get_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None
     there = demo_place.Loopback()
     given = [*there.free_ports(50), *there.free_ports(50), *there.free_ports(20, udp=True)]
     assert len(set(given)) == 120
+
+
+def test_servers_of_a_closed_folder_run_as_root(tmp_path: Path) -> None:
+    """As root, servers run as another user, unless that user cannot reach the program, as in root's home."""
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    there = demo_place.Loopback()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy("/usr/bin/id", folder / "server")
+        found = []
+        for mode in (0o755, 0o700):
+            folder.chmod(mode)
+            log = tmp_path / f"{mode:o}"
+            assert there.start([str(folder / "server"), "-un"], log, server=True).wait(HANG_SECONDS) == 0
+            found.append(log.read_text())
+    assert found == ["nobody\n", "root\n"]
 
 
 def test_it_proves_that_no_event_is_missing(place: Place) -> None:

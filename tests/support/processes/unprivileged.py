@@ -13,6 +13,7 @@ from tempfile import mkdtemp
 
 import pytest
 
+import hopscope
 from hopscope.base.kernels.kernel_cache import cache_folder
 
 USER = 42_424
@@ -35,21 +36,23 @@ def home_of_user() -> Iterator[Path]:
 def as_user(command: Sequence[str], home: Path, capabilities: Sequence[str] = ()) -> list[str]:
     """A command line, for root, that runs `command` as USER with these capabilities and no others.
 
-    A Python below a folder that is closed to others is mounted into a view of the files in which it is not;
-    so is the cache of kernels, which stays root's.
+    Python, its environment and the sources are mounted into a view of the files in which no folder above
+    them is closed to others; so is the cache of kernels, which stays root's.
     """
-    python, cache = Path(sys.base_prefix).resolve(), cache_folder().parent
-    kernels = home / "kernels"
+    cache, kernels = cache_folder().parent, home / "kernels"
     lines = [f"mkdir -p {kernels}", f"mount --bind {shlex.quote(str(cache))} {kernels}"]
-    if closed := next((each for each in reversed(python.parents) if not each.stat().st_mode & 0o001), None):
-        kept = home / "python"
-        lines += [
-            f"mkdir -p {kept}",
-            f"mount --bind {python} {kept}",
-            f"mount -t tmpfs -o mode=755 tmpfs {closed}",
-            f"mkdir -p {python}",
-            f"mount --move {kept} {python}",
-        ]
+    sources = Path(hopscope.__file__).parents[1]
+    below: dict[Path, list[Path]] = {}
+    for path in {Path(each).resolve() for each in (sys.base_prefix, sys.prefix, sources)}:
+        if closed := next((each for each in reversed(path.parents) if not each.stat().st_mode & 0o001), None):
+            below.setdefault(closed, []).append(path)
+    for closed, paths in below.items():
+        kept = [home / f"kept-{number}" for number in range(len(paths))]
+        for path, place in zip(paths, kept, strict=True):
+            lines += [f"mkdir -p {place}", f"mount --bind {shlex.quote(str(path))} {place}"]
+        lines.append(f"mount -t tmpfs -o mode=755 tmpfs {closed}")
+        for path, place in zip(paths, kept, strict=True):
+            lines += [f"mkdir -p {shlex.quote(str(path))}", f"mount --move {place} {shlex.quote(str(path))}"]
     sets = "-all" + "".join(f",+{name}" for name in capabilities)
     caps = [f"--inh-caps={sets}", f"--ambient-caps={sets}", f"--bounding-set={sets}"]
     user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs", *caps]

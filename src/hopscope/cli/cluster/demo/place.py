@@ -11,6 +11,7 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import threading
 from abc import ABC, abstractmethod
@@ -34,6 +35,12 @@ _PORTS = range(10_000, 32_000)
 """Below the range for outgoing connections, which could take a server's port before it listens."""
 
 
+def _is_open(program: Path) -> bool:
+    """Whether every user can run a program: those of root's own environments are in its home folder."""
+    way = (program, *program.parents, *program.resolve().parents)
+    return all(each.stat().st_mode & stat.S_IXOTH for each in way)
+
+
 class Place(ABC):
     """Runs processes in parts: `hub`, `fabric`, and one part per member."""
 
@@ -52,10 +59,11 @@ class Place(ABC):
     ) -> subprocess.Popen[str]:
         """Start a program in a session of its own, with its output in `log`; it ends with the demo.
 
-        `server`: as an unprivileged user, if this is root. Only the main thread may call it, since the kernel
-        kills the program when the thread that started it ends.
+        `server`: as an unprivileged user, if this is root and others may run the program. Only the main
+        thread may call it, since the kernel kills the program when the thread that started it ends.
         """
-        user = pwd.getpwnam(UNPRIVILEGED) if server and os.geteuid() == 0 else None
+        is_unprivileged = server and os.geteuid() == 0 and _is_open(Path(words[0]))
+        user = pwd.getpwnam(UNPRIVILEGED) if is_unprivileged else None
 
         def prepare() -> None:
             self.enter(part)
